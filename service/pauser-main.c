@@ -15,7 +15,8 @@
 #include "service/enforce/pauser.h"
 
 static int usage(void) {
-        (void) fputs("xsched-holder belongs to xschedd, see xschedd(8); by hand, as root, to let go what was left held:\n"
+        (void) fputs("xsched-holder belongs to xschedd, see xschedd(8); by hand, as root, to let go what "
+                     "was left held:\n"
                      "    xsched-holder undo DIR\n",
                         stderr);
         return EXIT_FAILURE;

@@ -157,7 +157,8 @@ static void log_refused(const Origin *o, uid_t owner) {
         settings_resolve(&layer, 1, manager_lookup_class, o->manager, &r);
         if (!settings_is_lower_or_equal(&r, &usual) && user_may_log(o->manager, owner))
                 log_event(LOG_NOTICE, MESSAGE_CONFIG_PROBLEM, LOG_FIELDS(.group = o->path, .error = -EPERM),
-                                "%s: attributes user.xsched.* of a directory that is not root's only lower, what raises is ignored",
+                                "%s: attributes user.xsched.* of a directory that is not root's only lower, "
+                                "what raises is ignored",
                                 o->path);
 }
 

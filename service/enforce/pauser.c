@@ -292,7 +292,8 @@ static int undo_one(const char *name, void *userdata) {
         if (q == -EBADMSG) {
                 int aside = pause_record_set_aside(u->dir, name);
                 log_event(LOG_WARNING, MESSAGE_PRIVILEGED, LOG_FIELDS(.error = q),
-                                "The record %s of a hold cannot be read, and is %s: if it named a process, that one may stand still",
+                                "The record %s of a hold cannot be read, and is %s: if it named a process, "
+                                "that one may stand still",
                                 name, aside < 0 ? "left alone" : "kept as FILE.bad");
                 return 0;
         }
@@ -316,7 +317,8 @@ static int undo_one(const char *name, void *userdata) {
                 q = pause_record_remove(u->dir, r.pid, r.start_time);
         } else
                 log_event(LOG_ERR, MESSAGE_PRIVILEGED, LOG_FIELDS(.pid = r.pid, .error = q),
-                                "A hold of process %d that was left behind cannot be undone, its GPU queues stand still: %s",
+                                "A hold of process %d that was left behind cannot be undone, its GPU queues "
+                                "stand still: %s",
                                 (int) r.pid, kfd_privileged_explain(q));
         if (q < 0 && u->error >= 0)
                 u->error = q;

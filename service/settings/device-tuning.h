@@ -17,7 +17,9 @@
 #define DEVICE_THRESHOLD_STOPPABLE 16U
 
 typedef struct DeviceTuning {
-        bool threshold_by_level; /* nobody has said it: PolicyConfig.threshold is for what drains, DEVICE_THRESHOLD_STOPPABLE for the rest */
+        /* Nobody has set a threshold: PolicyConfig.threshold is for queues that drain, DEVICE_THRESHOLD_STOPPABLE for
+         * queues that can be taken off the device. */
+        bool threshold_by_level;
         uint32_t budget_us; /* in-flight time under contention; 0: only the threshold counts */
         uint32_t lead_us;   /* how long before a launch is expected to end the next may follow */
         uint64_t busy_poll_ns; /* how long the service looks on for events before it sleeps, while it is contended */

@@ -222,7 +222,8 @@ static void print_table(const Shared *s, const Summary *yard, const Summary *clo
         print_row("edge to the low job's gate closed", closed, yard);
         print_row("end of the high job to the low job running", opened, yard);
         if (s->n_unheld + s->n_unresumed > 0)
-                printf("The machine was late: in %u rounds the gate had not closed after %.1f ms, in %u the low job was "
+                printf("The machine was late: in %u rounds the gate had not closed after %.1f ms, in %u the "
+                       "low job was "
                        "not back after %.1f ms.\n",
                                 s->n_unheld, (double) BUSY_NS / 1e6, s->n_unresumed,
                                 (double) PAUSE_NS / 1e6);

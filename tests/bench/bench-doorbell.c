@@ -113,7 +113,8 @@ static uint64_t count(const char *preload, const char *directory) {
         char command[8192];
 
         (void) snprintf(command, sizeof(command),
-                        "KFDSIM_DIR='%s' KFDSIM_GPUS=gfx90a LD_PRELOAD='%s' timeout -s KILL 60 valgrind --tool=callgrind "
+                        "KFDSIM_DIR='%s' KFDSIM_GPUS=gfx90a LD_PRELOAD='%s' timeout -s KILL 60 valgrind "
+                        "--tool=callgrind "
                         "--callgrind-out-file=/dev/null --toggle-collect=ring_doorbells /proc/%d/exe ring 2>&1",
                         directory, preload, (int) getpid());
         return callgrind_count(command, true);

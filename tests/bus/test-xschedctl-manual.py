@@ -64,7 +64,7 @@ def options_of_bash(text):
     return {
         o.rstrip("=")
         for line in text.splitlines()
-        if re.search(r"global=|options=|\]=", line)
+        if re.search(r"global\+?=|options\+?=|\]\+?=", line)
         for o in re.findall(r"(?<![\w-])(--[a-z-]+=?|-[a-zA-Z])(?![\w-])", re.sub(r"local -[aA]", "", line))
     }
 

@@ -20,7 +20,8 @@ static int version(int fd) {
         KfdVersion v = {0};
         int r = expect("GET_VERSION", kfd_call(fd, KFD_IOC_GET_VERSION, &v), 0);
         printf("# KFD API %u.%u\n", v.major, v.minor);
-        return r ?: expect("major", (int) v.major, KFD_API_MAJOR) ?: expect("1.13 or newer", v.minor >= KFD_API_DBG_TRAP, 1);
+        r = r ?: expect("major", (int) v.major, KFD_API_MAJOR);
+        return r ?: expect("1.13 or newer", v.minor >= KFD_API_DBG_TRAP, 1);
 }
 
 static int case_version(void) {
@@ -104,7 +105,7 @@ static int read_only_argument(int fd) {
                 return expect("mmap", negative_errno(), 0);
         return expect("GET_VERSION", kfd_call(fd, KFD_IOC_GET_VERSION, page), -EFAULT)
                         ?: expect("CREATE_QUEUE, which fails anyway", kfd_call(fd, KFD_IOC_CREATE_QUEUE, page), -EFAULT)
-                        ?: expect("UPDATE_QUEUE, which returns nothing", kfd_call(fd, KFD_IOC_UPDATE_QUEUE, page), -EFAULT)
+                        ?: expect("UPDATE_QUEUE returns nothing", kfd_call(fd, KFD_IOC_UPDATE_QUEUE, page), -EFAULT)
                         ?: expect("DESTROY_QUEUE, which does", kfd_call(fd, KFD_IOC_DESTROY_QUEUE, page), -EFAULT);
 }
 
@@ -116,13 +117,17 @@ static int case_read_only_argument(void) {
 static int direction_and_type(int fd) {
         KfdVersion written = {0}, neither = {0};
         uint32_t queue[2] = {NO_SUCH_QUEUE, 0};
+        const unsigned long version_written = _IOW(KFD_IOCTL_BASE, KFD_NR_GET_VERSION, written);
+        const unsigned long version_typed = _IOR('x', KFD_NR_GET_VERSION, neither);
+        const unsigned long destroy_read = _IOR(KFD_IOCTL_BASE, KFD_NR_DESTROY_QUEUE, queue);
 
-        return expect("GET_VERSION as _IOW", kfd_call(fd, _IOW(KFD_IOCTL_BASE, KFD_NR_GET_VERSION, written), &written), 0)
+        return expect("GET_VERSION as _IOW", kfd_call(fd, version_written, &written), 0)
                         ?: expect("which returns it", (int) written.major, KFD_API_MAJOR)
-                        ?: expect("GET_VERSION of another type", kfd_call(fd, _IOR('x', KFD_NR_GET_VERSION, neither), &neither), 0)
+                        ?: expect("GET_VERSION of another type", kfd_call(fd, version_typed, &neither), 0)
                         ?: expect("which returns it", (int) neither.major, KFD_API_MAJOR)
-                        ?: expect("DESTROY_QUEUE as _IOR", kfd_call(fd, _IOR(KFD_IOCTL_BASE, KFD_NR_DESTROY_QUEUE, queue), queue), -EINVAL)
-                        ?: expect("TCGETS, which has the number of GET_VERSION and no size", kfd_call(fd, TCGETS, NULL), 0);
+                        ?: expect("DESTROY_QUEUE as _IOR", kfd_call(fd, destroy_read, queue), -EINVAL)
+                        ?: expect("TCGETS, which has the number of GET_VERSION and no "
+                                        "size", kfd_call(fd, TCGETS, NULL), 0);
 }
 
 static int case_direction_and_type(void) {

@@ -98,9 +98,14 @@ static int case_hold_without_kfd(void) {
         if (target_start(false, &t) < 0)
                 return CASE_FAILED;
         (void) snprintf(path, sizeof(path), "/sys/class/kfd/kfd/proc/%d", (int) t.pid);
-        int r = expect("criu", kfd_target_open(KFD_PRIVILEGED_CRIU, t.pid, 0, false, &kfd_target_sys, &k), -ENODEV) ?:
-                        expect("debug", kfd_target_open(KFD_PRIVILEGED_DEBUG, t.pid, 0, false, &kfd_target_sys, &k), -ENODEV) ?:
-                        expect("KFD does not know it", access(path, F_OK), -1);
+        int r = expect("criu", kfd_target_open(KFD_PRIVILEGED_CRIU, t.pid, 0, false, &kfd_target_sys, &k),
+                        -ENODEV);
+        r = r
+                        ?: expect("debug",
+                                           kfd_target_open(KFD_PRIVILEGED_DEBUG, t.pid, 0, false,
+                                                           &kfd_target_sys, &k),
+                                           -ENODEV);
+        r = r ?: expect("KFD does not know it", access(path, F_OK), -1);
         target_stop(&t);
         return r
                         ?: expect("a dead one",

@@ -124,8 +124,8 @@ static int dbg_self_runtime(int fd) {
         int r = expect("RUNTIME_ENABLE", runtime_enable(fd, KFD_RUNTIME_MODE_ENABLE), 0) ?:
                         expect("ENABLE", dbg_enable(fd, getpid(), p[1]), 0) ?:
                         expect("SUSPEND of unknown queues", dbg_suspend(fd, getpid(), queues, 2), 0) ?:
-                        expect("first id comes back INVALID", queues[0] == (NO_SUCH_QUEUE | KFD_DBG_QUEUE_INVALID), 1) ?:
-                        expect("second id comes back INVALID", queues[1] == ((NO_SUCH_QUEUE + 1) | KFD_DBG_QUEUE_INVALID), 1) ?:
+                        expect("first id is INVALID", queues[0] == (NO_SUCH_QUEUE | KFD_DBG_QUEUE_INVALID), 1) ?:
+                        expect("second id is INVALID", queues[1] == ((NO_SUCH_QUEUE + 1) | KFD_DBG_QUEUE_INVALID), 1) ?:
                         expect("RESUME of all", dbg_resume(fd, getpid(), NULL, 0), 0);
         safe_close(p[0]);
         safe_close(p[1]);

@@ -126,12 +126,13 @@ static int cu_mask(int fd, uint32_t bits, const void *mask) {
 static int unknown_queue_otherwise(int fd) {
         static const uint32_t mask[4] = {~0U};
         KfdWaveState w = {.queue_id = NO_SUCH_QUEUE};
+        const unsigned long get_wave_state = _IOWR(KFD_IOCTL_BASE, KFD_NR_GET_QUEUE_WAVE_STATE, w);
 
         return expect("SET_CU_MASK of no queue", cu_mask(fd, 64, mask), -EFAULT)
                         ?: expect("SET_CU_MASK of a part of a word", cu_mask(fd, 33, mask), -EINVAL)
                         ?: expect("SET_CU_MASK of nothing", cu_mask(fd, 0, mask), -EINVAL)
                         ?: expect("SET_CU_MASK from nowhere", cu_mask(fd, 64, NULL), -EFAULT)
-                        ?: expect("GET_QUEUE_WAVE_STATE of no queue", kfd_call(fd, _IOWR(KFD_IOCTL_BASE, KFD_NR_GET_QUEUE_WAVE_STATE, w), &w), -EFAULT);
+                        ?: expect("GET_QUEUE_WAVE_STATE of no queue", kfd_call(fd, get_wave_state, &w), -EFAULT);
 }
 
 static int case_unknown_queue_otherwise(void) {

@@ -34,7 +34,9 @@ static char process_state(pid_t pid, uint64_t *ret_start) {
         /* The command may contain anything, so count from its closing parenthesis: state is field 3, start time 22. */
         char *s = read_proc(pid, "stat", text, sizeof(text)) ? strrchr(text, ')') : NULL;
         if (!s ||
-                        sscanf(s + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
+                        sscanf(s + 1,
+                                        " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d "
+                                        "%*d %*d %llu",
                                         &state, &start) != 2)
                 return 0;
         *ret_start = start;

@@ -25,7 +25,8 @@ static int put_link(uint32_t node, uint32_t link, uint32_t to) {
         char name[128];
         (void) snprintf(name, sizeof(name), "topology/nodes/%u/io_links/%u/properties", node, link);
         return sim_file_put(name,
-                        "type %u\nversion_major 0\nversion_minor 0\nnode_from %u\nnode_to %u\nweight 20\nmin_latency 0\n"
+                        "type %u\nversion_major 0\nversion_minor 0\nnode_from %u\nnode_to %u\nweight 20\n"
+                        "min_latency 0\n"
                         "max_latency 0\nmin_bandwidth 312\nmax_bandwidth 31504\nrecommended_transfer_size 0\nflags 1\n",
                         LINK_PCIE, node, to);
 }
@@ -58,11 +59,16 @@ static int put_cpu(const SimWorld *w) {
                 r = sim_file_put("topology/nodes/0/name", "\n");
         if (r >= 0)
                 r = sim_file_put("topology/nodes/0/properties",
-                                "cpu_cores_count %ld\nsimd_count 0\nmem_banks_count 1\ncaches_count 0\nio_links_count %u\n"
-                                "p2p_links_count 0\ncpu_core_id_base 0\nsimd_id_base 0\nmax_waves_per_simd 0\nlds_size_in_kb 0\n"
-                                "gds_size_in_kb 0\nnum_gws 0\nwave_front_size 0\narray_count 0\nsimd_arrays_per_engine 0\n"
-                                "cu_per_simd_array 0\nsimd_per_cu 0\nmax_slots_scratch_cu 0\ngfx_target_version 0\nvendor_id 0\n"
-                                "device_id 0\nlocation_id 0\ndomain 0\ndrm_render_minor 0\nhive_id 0\nnum_sdma_engines 0\n"
+                                "cpu_cores_count %ld\nsimd_count 0\nmem_banks_count 1\ncaches_count 0\n"
+                                "io_links_count %u\n"
+                                "p2p_links_count 0\ncpu_core_id_base 0\nsimd_id_base 0\n"
+                                "max_waves_per_simd 0\nlds_size_in_kb 0\n"
+                                "gds_size_in_kb 0\nnum_gws 0\nwave_front_size 0\narray_count 0\n"
+                                "simd_arrays_per_engine 0\n"
+                                "cu_per_simd_array 0\nsimd_per_cu 0\nmax_slots_scratch_cu 0\n"
+                                "gfx_target_version 0\nvendor_id 0\n"
+                                "device_id 0\nlocation_id 0\ndomain 0\ndrm_render_minor 0\nhive_id 0\n"
+                                "num_sdma_engines 0\n"
                                 "num_sdma_xgmi_engines 0\nnum_sdma_queues_per_engine 0\nnum_cp_queues 0\n"
                                 "max_engine_clk_ccompute 2500\n",
                                 sysconf(_SC_NPROCESSORS_ONLN), w->n_gpus);
@@ -85,12 +91,18 @@ static int put_gpu(const SimGpu *g, uint32_t node) {
                 return r;
         (void) snprintf(name, sizeof(name), "topology/nodes/%u/properties", node);
         r = sim_file_put(name,
-                        "cpu_cores_count 0\nsimd_count %u\nmem_banks_count 1\ncaches_count %u\nio_links_count 1\np2p_links_count 0\n"
-                        "cpu_core_id_base 0\nsimd_id_base %u\nmax_waves_per_simd 8\nlds_size_in_kb 64\ngds_size_in_kb 0\nnum_gws 64\n"
-                        "wave_front_size %u\narray_count 8\nsimd_arrays_per_engine 1\ncu_per_simd_array %u\nsimd_per_cu %u\n"
-                        "max_slots_scratch_cu 32\ngfx_target_version %u\nvendor_id 4098\ndevice_id %u\nlocation_id %u\ndomain 0\n"
-                        "drm_render_minor %u\nhive_id 0\nnum_sdma_engines 2\nnum_sdma_xgmi_engines 0\nnum_sdma_queues_per_engine 8\n"
-                        "num_cp_queues 24\nmax_engine_clk_fcompute 1700\nlocal_mem_size %llu\nfw_version 60\ncapability %u\n"
+                        "cpu_cores_count 0\nsimd_count %u\nmem_banks_count 1\ncaches_count %u\n"
+                        "io_links_count 1\np2p_links_count 0\n"
+                        "cpu_core_id_base 0\nsimd_id_base %u\nmax_waves_per_simd 8\nlds_size_in_kb 64\n"
+                        "gds_size_in_kb 0\nnum_gws 64\n"
+                        "wave_front_size %u\narray_count 8\nsimd_arrays_per_engine 1\ncu_per_simd_array %u\n"
+                        "simd_per_cu %u\n"
+                        "max_slots_scratch_cu 32\ngfx_target_version %u\nvendor_id 4098\ndevice_id %u\n"
+                        "location_id %u\ndomain 0\n"
+                        "drm_render_minor %u\nhive_id 0\nnum_sdma_engines 2\nnum_sdma_xgmi_engines 0\n"
+                        "num_sdma_queues_per_engine 8\n"
+                        "num_cp_queues 24\nmax_engine_clk_fcompute 1700\nlocal_mem_size %llu\n"
+                        "fw_version 60\ncapability %u\n"
                         "debug_prop 0\nsdma_fw_version 8\nunique_id %llu\nnum_xcc 1\nmax_engine_clk_ccompute 2500\n",
                         g->n_cus * SIMD_PER_CU, CACHES, 0x80000000U + node * 0x1000U,
                         g->gfx_target_version < 100000 ? 64U : 32U, g->n_cus / 8, SIMD_PER_CU,

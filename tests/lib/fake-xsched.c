@@ -190,7 +190,9 @@ __attribute__((destructor)) static void report(void) {
                 return;
         fprintf(f, "queues %lu\nlaunches %lu\ntracked %lu\nwaited %lu\nnowait %lu\ncompleted %lu\n",
                         seen.queues, seen.launches, seen.tracked, seen.waited, seen.nowait, seen.completed);
-        fprintf(f, "device_ns %lu\ndrains %lu\ndrained %lu\nboosts %lu\nexcess %lu\nmost %lu\noutstanding %ld\nalive %d\n",
+        fprintf(f,
+                        "device_ns %lu\ndrains %lu\ndrained %lu\nboosts %lu\nexcess %lu\nmost %lu\n"
+                        "outstanding %ld\nalive %d\n",
                         seen.device_ns, seen.drains, seen.drained, seen.boosts, seen.excess, seen.most,
                         outstanding_sum(), n_alive);
         for (size_t i = 0; i < n_queues; i++)

@@ -19,7 +19,8 @@ static const char config[] = /* with its address */
                 "<!DOCTYPE busconfig PUBLIC \"-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN\" "
                 "\"http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd\">"
                 "<busconfig><type>session</type><listen>%s</listen><auth>EXTERNAL</auth>"
-                "<policy context=\"default\"><allow send_destination=\"*\"/><allow receive_sender=\"*\"/><allow own=\"*\"/></policy>"
+                "<policy context=\"default\"><allow send_destination=\"*\"/><allow "
+                "receive_sender=\"*\"/><allow own=\"*\"/></policy>"
                 "</busconfig>";
 
 static _noreturn_ void exec_daemon(int config_fd, int address_fd) {

@@ -27,7 +27,7 @@
 #define HOLD_FIRST        6 /* the service holds first and leases afterwards */
 #define EXPIRED_UNCHECKED 7 /* no second look at the word before "the lease has run out" */
 #define ADOPT_AS_FRESH    8 /* a restarted service takes an old slot for a new one */
-#define ADOPT_SILENTLY    9 /* a restarted service wakes only when the page says that somebody waits, before it stores */
+#define ADOPT_SILENTLY    9 /* a restarted service wakes only if the page says that somebody waits, before it stores */
 #define KICK_KEEPS_WORD  10 /* the escape wakes, but leaves the word as it was */
 
 #ifdef LIVENESS
@@ -107,7 +107,8 @@ look:                   atomic { word = hold; moved[t] = false };
                            goto pass
                         :: d_step { until[t] == 0 && mutant != EXPIRED_UNCHECKED && moved[t] -> forget(t) }
                         :: d_step { until[t] != 0 && (mutant == NO_GENERATION -> hold : !moved[t]) ->
-                                /* FUTEX_WAIT: compare and sleep are one step. Never over a verdict that came after the look. */
+                                /* FUTEX_WAIT: compare and sleep are one step. Never over a verdict that came after the
+                                 * look. */
                                 assert(!moved[t]);
                                 asleep[t] = true;
                                 moved[t] = true
@@ -227,7 +228,10 @@ proctype Fate() {
 #endif
         :: service != DEAD -> service = DEAD
         :: d_step { service == DEAD && stored && buried -> service = ALIVE }
-        :: d_step { !client_dead -> client_dead = true; waiters = 0; lease = 0; wake(); waiting[0] = false; waiting[1] = false }
+        :: d_step {
+                !client_dead -> client_dead = true; waiters = 0; lease = 0; wake();
+                waiting[0] = false; waiting[1] = false
+           }
         :: asleep[0] -> asleep[0] = false /* a signal */
         od
 }

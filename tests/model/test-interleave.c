@@ -309,7 +309,8 @@ static const Scenario scenarios[] = {
         { "broken: the ready edge is watched, and not looked for again",
           { client_launch_stays, service_looks_while_ready_broken }, NULL, check_busy, ALL, true },
         { "broken: the bit set and not looked at again",
-          { client_launches_broken, client_counted_launch, service_watches, client_control }, NULL, check_idle, 2, true },
+          { client_launches_broken, client_counted_launch, service_watches, client_control },
+            NULL, check_idle, 2, true },
 };
 /* clang-format on */
 

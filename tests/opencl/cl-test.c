@@ -11,7 +11,8 @@
 
 static const char *const source =
                 "__kernel void next(__global int *a, int k) { size_t i = get_global_id(0); a[i] = a[i] * 3 + k; }\n"
-                "__kernel void add(__global int *d, __global const int *s) { size_t i = get_global_id(0); d[i] += s[i]; }\n"
+                "__kernel void add(__global int *d, __global const int *s) { size_t i = get_global_id(0); "
+                "d[i] += s[i]; }\n"
                 "__kernel void busy(__global int *a, int n) {\n"
                 "        size_t i = get_global_id(0); int v = a[i];\n"
                 "        for (int k = 0; k < n; k++) v = v * 3 + k;\n"

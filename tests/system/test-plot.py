@@ -34,7 +34,14 @@ def start(name):
     def join():
         with open(f"{place}/{name}/cgroup.procs", "w") as f:
             f.write("0")
-    p = subprocess.Popen([sys.argv[1], sys.argv[2], "1"], preexec_fn=join, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+    p = subprocess.Popen(
+        [sys.argv[1], sys.argv[2], "1"],
+        preexec_fn=join,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        bufsize=1,
+    )
     assert p.stdout.readline() == "ready\n"
     p.stdin.write("stream\n")
     assert p.stdout.readline() == "streaming\n"

@@ -66,7 +66,8 @@ static void test_all_keys(void **state) {
                         "[Scheduler]\nPolicy=tree\nConcurrency=4\nTimeSlice=2ms\nStarveAfter=2s\nStarveRun=20ms\n"
                         "Linger=0\nThreshold=8\nBudget=1ms\nBusyPoll=2ms\nCPULatency=20us\n"
                         "Preemption=3\nAdaptive=no\nAllowMESPreemption=yes\n"
-                        "[Limits]\nMaxClientsPerUser=1\nMaxQueuesPerUser=2\nMaxQueuesPerClient=3\nMaxJobsPerUser=4\nMaxDevicesPerUser=5\n"
+                        "[Limits]\nMaxClientsPerUser=1\nMaxQueuesPerUser=2\nMaxQueuesPerClient=3\n"
+                        "MaxJobsPerUser=4\nMaxDevicesPerUser=5\n"
                         "[Log]\nLevel=debug\nTarget=console\n");
         _cleanup_(config_freep)
         Config *c = load(NULL);

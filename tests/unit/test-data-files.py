@@ -256,6 +256,57 @@ class Layers(unittest.TestCase):
             self.assertEqual(others, set(), f"of {layer.name}, which would be met in place of a program's own")
 
 
+# Where a line cannot be broken, or nobody writes it by hand.
+LONG_LINES = (
+    (r"BENCHMARKS\.md|tests/bench/results/.*", "made from what was measured"),
+    (r"tests/fuzz/corpus-.*|tests/unit/abi/.*|tests/unit/kubernetes/.*\.json", "what tests read, as others write it"),
+    (r"units/prometheus/.*\.json", "JSON, whose strings cannot be broken"),
+    (r"dbus/.*\.policy", "messages to users, which are shown with their line breaks"),
+    (r"cockpit/po/.*\.po", "a text of the page on one line, and its translation on the next"),
+    (r"units/examples/host\.conf\.in", "one assignment of system.conf, as an administrator copies it"),
+    (r"debian/copyright|LICENSE", "texts of others"),
+)
+
+
+class Style(unittest.TestCase):
+    def files(self):
+        """(name, lines) of each text of the tree."""
+        listed = subprocess.run(
+            ["git", "-c", "safe.directory=*", "-C", SOURCE, "ls-files", "-z"], capture_output=True, check=False
+        ).stdout
+        names = [n.decode() for n in listed.split(b"\0") if n]
+        if not names:  # no clone, or no git
+            for folder, below, files in os.walk(SOURCE):
+                below[:] = [b for b in below if not b.startswith((".git", "build", "demo-out", "__pycache__"))]
+                names += [os.path.relpath(os.path.join(folder, f), SOURCE) for f in files]
+        self.assertGreater(len(names), 500)
+        for name in names:
+            path = SOURCE / name
+            if path.is_symlink() or not path.is_file():
+                continue
+            data = path.read_bytes()
+            if b"\0" not in data:
+                yield name, data.decode("utf-8", errors="replace").split("\n")
+
+    def test_lines(self):
+        """No line is longer than 120 columns, but for rows of Markdown's tables and LONG_LINES."""
+        found = []
+        for name, lines in self.files():
+            if any(re.fullmatch(pattern, name) for pattern, _ in LONG_LINES):
+                continue
+            found += [
+                f"{name}:{n}: {len(line)} columns"
+                for n, line in enumerate(lines, 1)
+                if len(line) > 120 and not (name.endswith(".md") and line.startswith("|"))
+            ]
+        self.assertEqual(found, [])
+
+    def test_files(self):
+        """A source is about one noun: it has 600 lines at most."""
+        sizes = {name: len(lines) - 1 for name, lines in self.files() if name.endswith((".c", ".h", ".py", ".js"))}
+        self.assertEqual({name: n for name, n in sizes.items() if n > 600}, {})
+
+
 if __name__ == "__main__":
     os.environ["SYSTEMD_COLORS"] = "0"
     unittest.main(argv=sys.argv[:1], verbosity=2)

@@ -493,7 +493,8 @@ static void expositions(void **state) {
                         "xsched_decision_seconds_bucket{le=\"+Inf\"} 3\n"
                         "xsched_decision_seconds_sum 1.500001\n"
                         "xsched_decision_seconds_count 3\n",
-                        "xsched_device_info{device=\"test:0\",name=\"A \\\"GPU\\\"\",backend=\"kfd\",policy=\"tree\"} 1\n",
+                        "xsched_device_info{device=\"test:0\",name=\"A "
+                        "\\\"GPU\\\"\",backend=\"kfd\",policy=\"tree\"} 1\n",
                         "xsched_device_busy_seconds_total{device=\"test:0\"} 1.000001\n",
                         "xsched_device_preemptions_total{device=\"test:0\"} 4000001\n",
                         "xsched_device_utilisation_ratio{device=\"test:0\"} 0.37\n",

@@ -27,14 +27,16 @@ static void check_fdinfo(const char *text, int expected, uint64_t client, uint64
 static void test_fdinfo(void **state) {
         /* As Documentation/gpu/drm-usage-stats.rst of the kernel has it. */
         check_fdinfo("pos:\t0\nflags:\t02100002\ndrm-driver:\tamdgpu\ndrm-client-id:\t55\ndrm-pdev:\t0000:65:00.0\n"
-                     "drm-engine-gfx:\t100 ns\ndrm-engine-compute:\t23 ns\ndrm-engine-capacity-compute:\t4\ndrm-memory-vram:\t7 KiB\n",
+                     "drm-engine-gfx:\t100 ns\ndrm-engine-compute:\t23 ns\ndrm-engine-capacity-compute:\t4\n"
+                     "drm-memory-vram:\t7 KiB\n",
                         1, 55, 123);
         check_fdinfo("drm-client-id:\t55\ndrm-pdev:\t0000:66:00.0\ndrm-engine-gfx:\t100 ns\n", 0, 0, 0);
         check_fdinfo("drm-client-id:\t55\ndrm-pdev:\t0000:65:00.0\n", 0, 0, 0);
         check_fdinfo("drm-pdev:\t0000:65:00.0\ndrm-engine-gfx:\t100 ns\n", 0, 0, 0);
         check_fdinfo("", 0, 0, 0);
         check_fdinfo("pos:\t0\nflags:\t02\n", 0, 0, 0);
-        check_fdinfo("drm-client-id:\t1\ndrm-pdev:\t0000:65:00.0\ndrm-engine-gfx:\t9999999999999999999 ns\ndrm-engine-a:\t9999999999999999999 ns\n",
+        check_fdinfo("drm-client-id:\t1\ndrm-pdev:\t0000:65:00.0\ndrm-engine-gfx:\t9999999999999999999 ns\n"
+                     "drm-engine-a:\t9999999999999999999 ns\n",
                         1, 1, UINT64_MAX);
         check_fdinfo("drm-client-id:\t1\ndrm-pdev:\t0000:65:00.0\ndrm-engine-gfx:\t-5 MiB\ndrm-engine-:\t x\n",
                         0, 0, 0);

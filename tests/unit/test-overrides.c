@@ -250,7 +250,8 @@ static void test_partly_bad(void **state) {
                         "{\"version\": 1, \"overrides\": [ 7,"
                         "{\"name\": \"one.service\", \"settings\": {\"Priority\": 1000, \"Weight\": 12}},"
                         "{\"name\": \"two\", \"settings\": {\"Priority\": 1}},"
-                        "{\"name\": \"three.service\", \"settings\": {\"Color\": 1, \"Priority\": {}, \"Class\": null}},"
+                        "{\"name\": \"three.service\", \"settings\": {\"Color\": 1, \"Priority\": {}, "
+                        "\"Class\": null}},"
                         "{\"name\": \"four.service\"},"
                         "{\"name\": \"five.service\", \"settings\": {\"Priority\": 5}} ] }";
 

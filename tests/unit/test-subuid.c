@@ -97,7 +97,8 @@ static void test_odd_lines(void **state) {
 
         assert_string_equal(problems,
                         "3 not NAME:FIRST:COUNT;4 not NAME:FIRST:COUNT;5 not NAME:FIRST:COUNT;6 not NAME:FIRST:COUNT;"
-                        "7 no range of uids;8 no range of uids;9 no range of uids;10 no such user;13 no range of uids;");
+                        "7 no range of uids;8 no range of uids;9 no range of uids;10 no such user;13 no "
+                        "range of uids;");
         assert_int_equal(subuids_user(s, 100000), BOB);
         assert_int_equal(subuids_user(s, UINT32_MAX - 1), UINT32_MAX - 1);
 }

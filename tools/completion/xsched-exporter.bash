@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 
 _xsched_exporter() {
-        local options='--textfile --textfile= --max-series= --idle-timeout= --no-measure --host-processes --bus-address= --help -h --version'
+        local options='--textfile --textfile= --max-series= --idle-timeout= --no-measure --host-processes'
+        options+=' --bus-address= --help -h --version'
         local line=${COMP_LINE:0:COMP_POINT} cur=''
         local -a words
         read -ra words <<<"$line"

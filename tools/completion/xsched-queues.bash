@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 
 _xsched_queues() {
-        local options='--hardware --usage --bus-address= --system --user --json= --no-legend --no-pager --full -l --help -h --version'
+        local options='--hardware --usage --bus-address= --system --user --json= --no-legend --no-pager --full -l'
+        options+=' --help -h --version'
         local line=${COMP_LINE:0:COMP_POINT} cur='' pid
         local -a words pids=()
         read -ra words <<<"$line"

@@ -32,8 +32,8 @@ _xsched_session() {
         --log-level) mapfile -t COMPREPLY < <(compgen -W 'emerg alert crit err warning notice info debug' -- "$cur") ;;
         --config) mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
         --policy)
-                mapfile -t COMPREPLY < <(compgen -W \
-                        "$(xschedctl --no-legend --no-pager list-policies 2>/dev/null | awk '{ print $1 }') tree" -- "$cur")
+                mapfile -t COMPREPLY < <(compgen -W "tree
+                        $(xschedctl --no-legend --no-pager list-policies 2>/dev/null | awk '{ print $1 }')" -- "$cur")
                 ;;
         *)
                 if [[ $command == 0 && $cur == -* ]]; then

@@ -78,7 +78,8 @@ static void help(void) {
                "  -h, --help                show this help\n"
                "      --version             show the version\n"
                "\n"
-               "xsched-session and xschedctl are looked for beside xsched-demo, in a build tree's tools/, and in PATH;\n"
+               "xsched-session and xschedctl are looked for beside xsched-demo, in a build tree's tools/, "
+               "and in PATH;\n"
                "XSCHED_SESSION and XSCHEDCTL name others. dbus-daemon is found in PATH.\n");
 }
 

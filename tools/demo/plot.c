@@ -105,7 +105,8 @@ static void head(FILE *f) {
                         "height=\"%.0f\" role=\"img\" font-family=\"" PICTURE_FONT "\" font-size=\"12\">\n",
                         WIDTH, HEIGHT, WIDTH, HEIGHT);
         fputs("<style>\n"
-              ".title{font-size:18px;font-weight:600}.sub{font-size:12.5px}.head,.name{font-size:13.5px;font-weight:600}\n"
+              ".title{font-size:18px;font-weight:600}.sub{font-size:12.5px}"
+              ".head,.name{font-size:13.5px;font-weight:600}\n"
               ".tickx,.axis{text-anchor:middle}.ticky,.values{text-anchor:end}\n"
               ".grid,.frame,.p99,.curve,.dots,.deadline{fill:none}.frame{stroke-opacity:.5}\n"
               ".deadline{stroke-dasharray:5 4}.curve{stroke-width:2;stroke-linejoin:round}.p99{stroke-width:1.4}\n"
@@ -130,7 +131,8 @@ static void title(const Outcome *o, FILE *f) {
         (void) snprintf(s, sizeof(s), "%s. Kernels of %.3g ms.", c->device, (double) c->kernel_ns / 1e6);
         text(f, 24, 56, "sub", s);
         (void) snprintf(s, sizeof(s),
-                        "Latency job: a task of %u kernels every %.4g ms. Batch jobs: tasks of %u kernels, one after the "
+                        "Latency job: a task of %u kernels every %.4g ms. Batch jobs: tasks of %u kernels, "
+                        "one after the "
                         "other.",
                         options->n_kernels, (double) options->period_ns / 1e6, options->n_batch_kernels);
         text(f, 24, 74, "sub", s);
@@ -166,7 +168,9 @@ static void latency_axis(const Scale *y, const Box *b, bool labels, FILE *f) {
         if (labels) {
                 double middle = b->y + b->h / 2, x = b->x - 46;
 
-                fprintf(f, "<text transform=\"translate(%.1f %.1f) rotate(-90)\" class=\"axis\">task latency, ms</text>\n",
+                fprintf(f,
+                                "<text transform=\"translate(%.1f %.1f) rotate(-90)\" class=\"axis\">task "
+                                "latency, ms</text>\n",
                                 x, middle);
         }
 }
@@ -309,7 +313,9 @@ static void batch_panel(const Outcome *o, Box b, FILE *f) {
                 (void) snprintf(s, sizeof(s), "%s: %.2f%s", phase_kind_title(r->kind), r->batch_total,
                                 relative);
                 text(f, b.x, y, "value", s);
-                fprintf(f, "<g class=\"%s\"><rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" class=\"bar\"/></g>\n",
+                fprintf(f,
+                                "<g class=\"%s\"><rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" "
+                                "class=\"bar\"/></g>\n",
                                 phase_kind_to_string(r->kind), b.x, y + 8,
                                 room * r->batch_total / MAX(most, 1e-9), bar_height);
                 y += bar_height + 44;

@@ -136,7 +136,8 @@ static int warm_up(Tenant *t) {
                 if (!loaded || now_ns() > deadline) {
                         say(t,
                                         loaded ? "error the OpenCL layer is loaded but found no xschedd"
-                                               : "error the OpenCL layer is not loaded: does this OpenCL loader have layers?");
+                                               : "error the OpenCL layer is not loaded: does this OpenCL "
+                                                 "loader have layers?");
                         return -ENOTCONN;
                 }
         }

@@ -16,7 +16,8 @@
 
 /* state[0..n): the items. Then one word for the order, and one for each kernel of a task that counts its runs. */
 static const char work_source[] =
-                "__kernel void work(__global uint *state, uint n, uint launch, uint slot, uint rounds, uint a, uint c) {\n"
+                "__kernel void work(__global uint *state, uint n, uint launch, uint slot, uint rounds, uint "
+                "a, uint c) {\n"
                 "        uint i = get_global_id(0);\n"
                 "        uint x = state[i];\n"
                 "        for (uint r = 0; r < rounds; r++)\n"

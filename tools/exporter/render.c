@@ -288,7 +288,8 @@ static void devices(Out *o, const Selection *s) {
         device_counter(o, s, DEVICE_BUSY, "xsched_device_busy_seconds",
                         "Time in which the device had somebody's work.");
         device_counter(o, s, DEVICE_KEPT, "xsched_device_kept_seconds",
-                        "Time in which the device had no work though somebody wanted it: it was kept for who had just become idle, or handed over.");
+                        "Time in which the device had no work though somebody wanted it: it was kept for "
+                        "who had just become idle, or handed over.");
         device_counter(o, s, DEVICE_IDLE, "xsched_device_idle_seconds",
                         "Time in which nobody wanted the device.");
         device_counter(o, s, DEVICE_PREEMPTED, "xsched_device_preemptions",
@@ -384,7 +385,8 @@ static void group_source(Out *o, const Selection *s) {
 
 static void group_held_for(Out *o, const Selection *s) {
         family(o, "xsched_group_held_seconds", GAUGE, "seconds",
-                        "For how long what waits longest has waited now, and why; 0 where nothing waits, or what waits is suspended.");
+                        "For how long what waits longest has waited now, and why; 0 where nothing waits, or "
+                        "what waits is suspended.");
         EACH_GROUP(o, s, g) {
                 begin(o, "");
                 group_labels(o, g);
@@ -402,7 +404,8 @@ static void groups(Out *o, const Selection *s) {
         group_counter(o, s, GROUP_WAIT, "xsched_group_wait_seconds",
                         "Time in which the group had work and the device had other work, or none.");
         group_counter(o, s, GROUP_DRAIN_WAIT, "xsched_group_drain_wait_seconds",
-                        "Of the time that the group waited: its turn had come, and what others had submitted before was not over.");
+                        "Of the time that the group waited: its turn had come, and what others had "
+                        "submitted before was not over.");
         group_counter(o, s, GROUP_SERVICE_WAIT, "xsched_group_service_wait_seconds",
                         "Of the time that the group waited: it could go, and the service had not said so yet.");
         group_counter(o, s, GROUP_PREEMPTED, "xsched_group_preemptions",

@@ -254,7 +254,9 @@ static void print_times(const Plot *p, FILE *f) {
 /* --- legend --- */
 
 static int legend_line(FILE *f, int y, const char *fill, double share, const char *name) {
-        fprintf(f, "<rect class=\"s\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"%s\"/><text x=\"%d\" y=\"%d\">",
+        fprintf(f,
+                        "<rect class=\"s\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"%s\"/><text "
+                        "x=\"%d\" y=\"%d\">",
                         LEGEND_LEFT, y, SWATCH, SWATCH, fill, LEGEND_LEFT + 16, y + SWATCH - 1);
         print_number(f, share * 100);
         fputs("% ", f);
