@@ -7,11 +7,12 @@
 #include "levels.h"
 #include "service/settings/xsched-conf.h"
 
-/* What is known of other devices that have the policy. */
-typedef struct Others {
-        int level;
-        bool active;
-} Others;
+/* Of the devices that have the policy, and count. */
+typedef struct Known {
+        const Device *highest; /* NULL: none has a level */
+        int level, next_level; /* of `highest`, and the highest of all but that one */
+        size_t n_active;
+} Known;
 
 /* Whoever may register can name a device that nobody has. */
 static bool is_made_up(const Device *d) {
@@ -19,27 +20,33 @@ static bool is_made_up(const Device *d) {
                         !config_names_device(d->manager->config, d->id);
 }
 
-static Others others_of(const Device *d) {
-        Others others = {.level = POLICY_LEVEL_NONE};
+static Known known_of(const Manager *m, const PolicyOps *ops) {
+        Known k = {.level = POLICY_LEVEL_NONE, .next_level = POLICY_LEVEL_NONE};
         const Device *o, *tmp;
 
-        HASH_ITER(hh, d->manager->devices, o, tmp) {
-                if (o == d || o->ops != d->ops || !o->level_counts)
+        HASH_ITER(hh, m->devices, o, tmp) {
+                if (o->ops != ops || !o->level_counts)
                         continue;
-                others.level = MAX(others.level, o->level);
-                others.active = others.active || o->level_active;
+                k.n_active += o->level_active;
+                if (o->level > k.level) {
+                        k.next_level = k.level;
+                        k.level = o->level;
+                        k.highest = o;
+                } else
+                        k.next_level = MAX(k.next_level, o->level);
         }
-        return others;
+        return k;
 }
 
-static bool tell(Device *d, uint64_t now) {
-        Others others = others_of(d);
+static bool tell(Device *d, const Known *k, uint64_t now) {
+        int level = d == k->highest ? k->next_level : k->level;
+        bool active = k->n_active > (d->level_counts && d->level_active ? 1U : 0U);
 
-        if (others.level == d->outside_level && others.active == d->others_active)
+        if (level == d->outside_level && active == d->others_active)
                 return false;
-        d->outside_level = others.level;
-        d->others_active = others.active;
-        d->ops->outside(d->policy, others.level, now);
+        d->outside_level = level;
+        d->others_active = active;
+        d->ops->outside(d->policy, level, now);
         d->level_told = true;
         return true;
 }
@@ -55,8 +62,10 @@ bool levels_update(Device *d, bool gone, uint64_t now) {
         d->level = level;
         d->level_active = active;
         d->level_counts = counts;
+        Known known = known_of(d->manager, d->ops);
         HASH_ITER(hh, d->manager->devices, o, tmp)
-                if (policy_is_global(o->ops) && !(gone && o == d) && tell(o, now))
+                if (o->ops == d->ops && policy_is_global(o->ops) && !(gone && o == d) &&
+                                tell(o, &known, now))
                         any = true;
         return any;
 }

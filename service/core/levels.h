@@ -12,7 +12,7 @@
  * settings at run time, or by a section of the configuration with just its id. Any other may be made up by whoever
  * wants to be in everybody's way.
  *
- * Cost: nothing where no device has a global policy; else a look at all devices when the level of one changes, or
+ * Cost: nothing where no device has a global policy; else two looks at each device when the level of one changes, or
  * whether it has clients.
  */
 

@@ -7,10 +7,16 @@
  * always ready, and a driver of higher priority becomes ready and idle 5,000 times a second. The other clients are
  * registered on the same device and idle. With --spread there is no such pair: the cycles come from all clients in
  * turn, which have equal priority.
+ *
+ * The yardstick, in the same run: a process that is woken by an eventfd as often, and does nothing.
  */
 
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/wait.h>
 
 #include "bench.h"
 
@@ -67,26 +73,60 @@ static Load load_read(const Service *service, const Shared *s) {
         };
 }
 
-static void print(
-                unsigned n_clients, bool spread, const Load *a, const Load *b, uint64_t pss_kb, bool json) {
+_noreturn_ static void yardstick_wait(int fd) {
+        int epoll = epoll_create1(EPOLL_CLOEXEC);
+        struct epoll_event e = {.events = EPOLLIN | EPOLLET};
+
+        (void) bench_check(epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &e), "epoll_ctl");
+        for (;;)
+                (void) epoll_wait(epoll, &e, 1, -1);
+}
+
+/* Percent of a core that goes to as many wake-ups without any work. */
+static double yardstick(unsigned seconds) {
+        int fd = bench_check(eventfd(0, EFD_CLOEXEC), "eventfd");
+        pid_t pid = bench_check(fork(), "fork");
+        uint64_t period = NSEC_PER_SEC / N_CYCLES_PER_S, begin, cpu;
+
+        if (pid == 0)
+                yardstick_wait(fd);
+        begin = now_ns();
+        cpu = process_cpu_ns(pid);
+        for (uint64_t next = begin + period; next < begin + seconds * NSEC_PER_SEC;
+                        next = MAX(next + period, now_ns() - period)) {
+                sleep_until_ns(next);
+                (void) bench_check(eventfd_write(fd, 1), "eventfd");
+                (void) bench_check(eventfd_write(fd, 1), "eventfd");
+        }
+        double percent = 100 * (double) (process_cpu_ns(pid) - cpu) / (double) (now_ns() - begin);
+
+        (void) kill(pid, SIGKILL);
+        (void) waitpid(pid, NULL, 0);
+        (void) close(fd);
+        return percent;
+}
+
+static void print(unsigned n_clients, bool spread, const Load *a, const Load *b, uint64_t pss_kb,
+                double bare, bool json) {
         double seconds = (double) (b->at_ns - a->at_ns) / 1e9, cpu = (double) (b->cpu_ns - a->cpu_ns) / 1e9;
         double edges = (double) (b->edges - a->edges);
 
         if (json)
                 printf("{\"clients\": %u, \"spread\": %s, \"cpu_percent\": %.2f, \"cycles_per_s\": %.1f, "
                        "\"edges_per_s\": %.1f, \"verdicts_per_s\": %.1f, \"wakeups_per_s\": %.1f, "
-                       "\"us_per_edge\": %.3f, \"pss_kb\": %" PRIu64 "}\n",
+                       "\"us_per_edge\": %.3f, \"pss_kb\": %" PRIu64 ", \"yardstick_percent\": %.2f}\n",
                                 n_clients, spread ? "true" : "false", 100 * cpu / seconds,
                                 (double) (b->cycles - a->cycles) / seconds, edges / seconds,
                                 (double) (b->verdicts - a->verdicts) / seconds,
-                                (double) (b->wakeups - a->wakeups) / seconds, cpu * 1e6 / edges, pss_kb);
+                                (double) (b->wakeups - a->wakeups) / seconds, cpu * 1e6 / edges, pss_kb,
+                                bare);
         else
                 printf("%u clients%s: %.1f %% of a core at %.0f edges/s (%.2f us an edge), %.0f verdicts/s, %.0f "
-                       "wake-ups/s, %" PRIu64 " KiB\n",
+                       "wake-ups/s, %" PRIu64 " KiB; %.1f %% of a core for bare wake-ups\n",
                                 n_clients, spread ? ", all active" : "", 100 * cpu / seconds,
                                 edges / seconds, cpu * 1e6 / edges,
                                 (double) (b->verdicts - a->verdicts) / seconds,
-                                (double) (b->wakeups - a->wakeups) / seconds, pss_kb);
+                                (double) (b->wakeups - a->wakeups) / seconds, pss_kb, bare);
 }
 
 int main(int argc, char *argv[]) {
@@ -123,6 +163,6 @@ int main(int argc, char *argv[]) {
         service_close(&service);
         if (after.edges == before.edges)
                 bench_die("the service heard of no edge: nothing was measured");
-        print(n, spread, &before, &after, pss_kb, bench_flag(argc, argv, "--json"));
+        print(n, spread, &before, &after, pss_kb, yardstick(seconds), bench_flag(argc, argv, "--json"));
         return 0;
 }

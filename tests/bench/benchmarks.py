@@ -35,6 +35,7 @@ import subprocess
 import sys
 
 import fleet_table
+import study_table
 from document import INTRODUCTION, SECTIONS
 from mix_table import merged, write_plots
 
@@ -169,9 +170,11 @@ def run_load(options):
     seconds = f"--seconds={1 if options.quick else 10}"
     many = "--clients=50" if options.quick else "--clients=1000"
     rows = []
-    for arguments in (["--clients=2"], [many], [many, "--spread"]):
-        command = in_session(options, "bench-load", "--json", seconds, *arguments)
-        rows.append(json.loads(run(command)))
+    for policy in ("tree", "hpf", "cfs"):
+        for arguments in (["--clients=2"], [many], [many, "--spread"]):
+            command = in_session(options, "bench-load", "--json", seconds, *arguments)
+            command.insert(1, f"--policy={policy}")
+            rows.append(json.loads(run(command)) | {"policy": policy})
     keep(options, "load", command, rows)
 
 
@@ -325,6 +328,17 @@ def run_cuda(options):
     keep(options, name, command, data)
 
 
+def run_study(options):
+    words = [*(["--quick"] if options.quick else []), f"{options.build}/tools/demo/xsched-demo"]
+    command, data, name = run_apart("study", "python3", f"{HERE}/study.py", *words)
+    keep(options, name, command, data)
+
+
+def run_orderings(options):
+    command = [os.path.join(options.build, "tests", "bench", "bench-orderings")]
+    keep(options, "orderings", command, json.loads(run(command)))
+
+
 def run_fleet(options):
     exe = os.path.join(options.build, "tools", "fleet-sim")
     command = [exe, "--json", "--check", *(["--hosts=8", "--length=40s"] if options.quick else ["--length=10min"])]
@@ -365,6 +379,7 @@ BENCHMARKS = {
     "demo": run_demo,
     "mix": run_mix,
     "bound": run_bound,
+    "study": run_study,
     "mean": run_mean,
     "cuda": run_cuda,
     "launch": run_text("bench-launch", "LAYER", session=True),
@@ -381,6 +396,7 @@ BENCHMARKS = {
     "accounting": run_accounting,
     "attack": run_attack,
     "policy": run_text("bench-policy"),
+    "orderings": run_orderings,
     "fleet": run_fleet,
     "hosts": run_hosts,
 }
@@ -407,6 +423,7 @@ def render(options):
     found = records(options)
     write_plots(options.results, found)
     fleet_table.write_plots(options.results, found)
+    study_table.write_plots(options.results, found)
     for title, note, patterns, renderer in SECTIONS:
         parts = [renderer(r) for pattern in patterns for r in found if re.fullmatch(pattern, r["name"])]
         if parts:

@@ -239,24 +239,43 @@ static void device_clear(SimDevice *d) {
         d->level = d->outside = POLICY_LEVEL_NONE;
 }
 
-/* Tells levels of the other devices with the same policy: service/core/levels.h. */
-static void tell_levels(Simulation *s) {
-        SimDevice *d, *o, *next, *tmp;
+/* The highest level of the devices with that policy but one: NULL, or the one that has the highest of all. */
+static int highest_level(
+                const Simulation *s, const PolicyOps *ops, const SimDevice *but, const SimDevice **ret) {
+        const SimDevice *d, *next, *highest = NULL;
+        int level = POLICY_LEVEL_NONE;
+
+        HASH_ITER(hh, s->devices, d, next)
+                if (d != but && d->ops == ops && d->level > level) {
+                        level = d->level;
+                        highest = d;
+                }
+        if (ret)
+                *ret = highest;
+        return level;
+}
+
+/* Of one policy: as service/core/levels.h has it. */
+static void tell_levels_of(Simulation *s, const PolicyOps *ops) {
+        const SimDevice *highest;
+        int level = highest_level(s, ops, NULL, &highest), other = highest_level(s, ops, highest, NULL);
+        SimDevice *d, *next;
 
         HASH_ITER(hh, s->devices, d, next) {
-                int level = POLICY_LEVEL_NONE;
+                int outside = d == highest ? other : level;
 
-                if (!d->ops || !policy_is_global(d->ops))
+                if (d->ops != ops || outside == d->outside)
                         continue;
-                HASH_ITER(hh, s->devices, o, tmp)
-                        if (o != d && o->ops == d->ops)
-                                level = MAX(level, o->level);
-                if (level == d->outside)
-                        continue;
-                d->outside = level;
-                d->ops->outside(d->policy, level, s->now_ns);
+                d->outside = outside;
+                d->ops->outside(d->policy, outside, s->now_ns);
                 d->touched = true;
         }
+}
+
+static void tell_levels(Simulation *s) {
+        for (const PolicyOps *const *ops = policy_all; *ops; ops++)
+                if (policy_is_global(*ops))
+                        tell_levels_of(s, *ops);
 }
 
 static bool dispatch_one(SimDevice *d) {
