@@ -3,7 +3,7 @@
 """The OpenCL layer, built on this machine, in programs of Debian 11: glibc 2.31, ocl-icd 2.2.14, which knows no layers,
 and PoCL 1.6. Preloaded, they are scheduled; named as a layer they are not, and `check` says so.
 
-To be run in a session of xsched-session. The environment has BUILD, XSCHED_LAYER and XSCHEDCTL."""
+To be run in a session of xsched-session. The environment has BUILD, TEST_OLDER_CPU, XSCHED_LAYER and XSCHEDCTL."""
 
 import json
 import os
@@ -15,6 +15,7 @@ import unittest
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 LAYER, XSCHEDCTL = os.environ["XSCHED_LAYER"], os.environ["XSCHEDCTL"]
+OLDER_CPU = os.environ["TEST_OLDER_CPU"]  # preloaded: LLVM 11 knows this machine's processor as an older one
 LIBRARIES = "/usr/lib/x86_64-linux-gnu"
 LAUNCHES = 200
 DEADLINE = 120
@@ -85,7 +86,7 @@ class OldSystem(unittest.TestCase):
         return {r["check"]: r["state"] for r in rows}, {r["check"]: r["detail"] for r in rows}
 
     def test_scheduled(self):
-        p = self.start(LD_PRELOAD=LAYER)
+        p = self.start(LD_PRELOAD=f"{LAYER} {OLDER_CPU}")
         launches = 0
         while launches < LAUNCHES:
             states, details = self.check(p)
@@ -96,7 +97,7 @@ class OldSystem(unittest.TestCase):
         self.end(p)
 
     def test_no_layers(self):
-        p = self.start(OPENCL_LAYERS=LAYER)
+        p = self.start(OPENCL_LAYERS=LAYER, LD_PRELOAD=OLDER_CPU)
         states, details = self.check(p)
         self.assertEqual((states["loader"], states["registered"]), ("failed", "failed"), details)
         self.assertIn("has no layers: use --shim=preload", details["loader"])
