@@ -76,6 +76,10 @@ class Holds(Case):
         """Processes that the records name."""
         return [int(re.match(r"hold-(\d+)-", os.path.basename(p))[1]) for p in glob.glob(f"{self.records}/hold-*[0-9]")]
 
+    def until_told(self, text):
+        """It does first and tells then."""
+        until(lambda: text in self.service.messages(), f"it tells of {text}")
+
     def until_state(self, t, *states):
         try:
             until(lambda: self.state(t) in states, f"{states}")
@@ -196,7 +200,7 @@ class Criu(Holds):
         self.service.start()
         t.goes_on()
         until(lambda: not self.named(), "it is struck out")
-        self.assertIn("undone", self.service.messages())
+        self.until_told("undone")
         self.finish(t)
 
     def test_former_holder_lives(self):
@@ -275,7 +279,7 @@ class Criu(Holds):
         for name, data in bad.items():
             with open(f"{self.records}/{name}.bad", "rb") as f:
                 self.assertEqual(f.read(), data)
-            self.assertIn(name, self.service.messages())
+            self.until_told(name)
         self.finish(t)
 
     def test_stop_lets_go(self):
@@ -331,7 +335,7 @@ class Refused(Holds):
         self.high.edge(1)
         self.until_state(t, "failed")
         t.goes_on()
-        self.assertIn(why, self.service.messages())
+        self.until_told(why)
         until(lambda: not self.named(), "nothing is written down")
         self.finish(t)
 
