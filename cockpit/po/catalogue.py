@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""From a catalogue of gettext to what Cockpit loads: catalogue.py LANGUAGE.po > po.LANGUAGE.js
+"""From a catalogue of gettext to what Cockpit loads: catalogue.py LANGUAGE.po [manifest.json] > po.LANGUAGE.js
 
+With the manifest, only what that says: Cockpit's shell loads it for its menu, as po.manifest.LANGUAGE.js.
 Of a catalogue it knows what those of this page have: messages of one line without plurals or contexts."""
 
 import ast
@@ -19,9 +20,20 @@ def read(name):
     return {ast.literal_eval(key): ast.literal_eval(value) for key, value in pairs}
 
 
+def labels(manifest):
+    """All labels, at any depth."""
+    if isinstance(manifest, dict):
+        return {manifest.get("label")}.union(*map(labels, manifest.values()))
+    return set().union(*map(labels, manifest)) if isinstance(manifest, list) else set()
+
+
 def main():
     language = re.fullmatch(r"(?:.*/)?(\w+)\.po", sys.argv[1])[1]
     messages = {key: [None, value] for key, value in read(sys.argv[1]).items() if key and value}
+    if len(sys.argv) > 2:
+        with open(sys.argv[2], encoding="utf-8") as f:
+            said = labels(json.load(f))
+        messages = {key: value for key, value in messages.items() if key in said}
     messages[""] = {"language": language, "language-direction": "ltr"}
     sys.stdout.reconfigure(encoding="utf-8")
     print(f"cockpit.locale({json.dumps(messages, ensure_ascii=False, sort_keys=True, indent=1)});")

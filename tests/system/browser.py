@@ -271,10 +271,12 @@ class Tab:
     # --- what happened ---
 
     def said(self):
-        """Errors and warnings of the console, and exceptions."""
+        """Errors and warnings of the console, and exceptions, since this page is there."""
         said = []
         for method, params in self.events:
-            if method == "Runtime.exceptionThrown":
+            if method == "Page.frameNavigated" and "parentId" not in params["frame"]:
+                said.clear()
+            elif method == "Runtime.exceptionThrown":
                 details = params["exceptionDetails"]
                 said.append(details.get("exception", {}).get("description", details["text"]))
             elif method == "Runtime.consoleAPICalled" and params["type"] in ("error", "warning", "assert"):
