@@ -85,14 +85,18 @@ def render_load(record):
         ]
         for d in record["data"]
     ]
-    text = (
-        "The load is 5,000 cycles a second of ready and idle, on a contended device. The yardstick is a process that "
-        "an eventfd wakes as often, and that does nothing, in the same run. XSched's server, for comparison: "
+    head = ["", "edges/s", "verdicts/s", "of a core", "us an edge", "yardstick", "Pss MiB"]
+    text = "The load is 5,000 cycles a second of ready and idle, on a contended device. "
+    if all("yardstick_percent" in d for d in record["data"]):
+        text += "The yardstick is a process that an eventfd wakes as often, and that does nothing, in the same run. "
+    else:
+        head, *rows = ([c for i, c in enumerate(row) if i != 5] for row in [head, *rows])
+    text += (
+        "XSched's server, for comparison: "
         "32 % of a core at 28,700 events/s with one client (11 us each), 56 % at 10,800 tasks/s with 48 idle ones (52 "
         "us a task).\n\n"
     )
-    text += table(["", "edges/s", "verdicts/s", "of a core", "us an edge", "yardstick", "Pss MiB"], rows)
-    return text + "\n" + provenance(record)
+    return text + table(head, rows) + "\n" + provenance(record)
 
 
 def render_orderings(record):
@@ -105,8 +109,8 @@ def render_orderings(record):
         rows.append([policy, *(f"{t:.2f}" for t in us), f"{us[-1] / found['tree', *sizes[-1]]['us']:.2f}x"])
     text = (
         "An event of each policy: a queue has work, or has none any more, and its device decides; half of the queues "
-        "have work, and eight are below one node. In us, and the last column beside tree. Of hhpf it includes what "
-        "the other devices are told, and decide.\n\n"
+        "have work, and eight are below one node. In us of CPU time, and the last column beside tree. Of hhpf it "
+        "includes what the other devices are told, and decide.\n\n"
     )
     head = [f"{q:,} on {d}" for d, q in sizes]
     return text + table(["queues on devices", *head, "to tree"], rows) + "\n" + provenance(record)

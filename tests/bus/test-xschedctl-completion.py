@@ -148,6 +148,29 @@ class Bash(unittest.TestCase):
         self.assertEqual(self.complete("xschedctl set device:all policy=tr"), {"tree"})
         self.assertIn("PolicySource", self.complete("xschedctl show client:%d -p " % self.id))
 
+    def test_policy(self):
+        self.assertEqual(self.complete("xschedctl pol"), {"policy"})
+        self.assertEqual(self.complete("xschedctl policy "), {DEVICE, "all"})
+        self.assertLessEqual({"tree", "hpf", "mlfq"}, self.complete(f"xschedctl policy {DEVICE} "))
+        self.assertEqual(self.complete("xschedctl policy all ked"), {"kedf"})
+        self.assertIn("timeslice=", self.complete("xschedctl policy all hpf "))
+        self.assertEqual(self.complete("xschedctl policy all hpf timeslice=5ms conc"), {"concurrency="})
+
+    def test_hint(self):
+        (queue,) = self.complete("xschedctl hint queue:")
+        self.assertRegex(queue, "^[0-9]+$")
+        self.assertLessEqual({str(self.client.pid), f"queue:{queue}"}, self.complete("xschedctl hint "))
+        self.assertLessEqual({"deadline=", "laxity=", "priority="}, self.complete(f"xschedctl hint {self.client.pid} "))
+        self.assertEqual(self.complete(f"xschedctl hint queue:{queue} class=bat"), {"batch"})
+
+    def test_record_and_replay(self):
+        self.assertEqual(self.complete("xschedctl rec"), {"record"})
+        self.assertEqual(self.complete("xschedctl record --dur"), {"--duration="})
+        self.assertEqual(self.complete("xschedctl record --duration 5s "), {DEVICE})
+        self.assertLessEqual({"--check", "--policy=", "--svg=", "--trace="}, self.complete("xschedctl replay --"))
+        self.assertEqual(self.complete("xschedctl replay --policy=mlf"), {"mlfq"})
+        self.assertEqual(self.complete(f"xschedctl replay {__file__[:-3]}"), {__file__})
+
     def test_commands(self):
         self.assertIn("bash", self.complete("xschedctl run bas"))
         self.assertIn("bash", self.complete("xschedctl run --class=batch -- bas"))
@@ -217,6 +240,15 @@ class Zsh(unittest.TestCase):
     def test_settings(self):
         self.assertLessEqual({"priority", "weight"}, self.complete("xschedctl set client:1 "))
         self.assertIn("batch", self.complete("xschedctl set client:1 class="))
+
+    def test_policy_and_hint(self):
+        self.assertIn(DEVICE, self.complete("xschedctl policy "))
+        self.assertLessEqual({"tree", "kedf"}, self.complete(f"xschedctl policy {DEVICE} "))
+        self.assertLessEqual({"deadline", "laxity"}, self.complete(f"xschedctl hint client:{self.id} "))
+
+    def test_record_and_replay(self):
+        self.assertIn(DEVICE, self.complete("xschedctl record "))
+        self.assertIn("mlfq", self.complete("xschedctl replay --policy="))
 
     def test_options(self):
         self.assertIn("--priority", {h.rstrip("=") for h in self.complete("xschedctl run --pri")})
