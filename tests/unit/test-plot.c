@@ -271,8 +271,8 @@ static void test_hostile_names(void **state) {
                         "\x01\x1b[31m\x7f\xc2\x9b bell\a",
                         "\xff\xfe\xc0\xaf\xed\xa0\x80\xf5\x80\x80\x80 broken \xe2\x82",
                         "\xe2\x80\xae gpj.exe \xef\xbf\xbf",
-                        "/system.slice/\xc3\xbc\xe2\x82\xac\xf0\x9f\x98\x80"
-                        "-and-a-name-that-is-much-too-long-to-stand-in-the-legend.service",
+                        ("/system.slice/\xc3\xbc\xe2\x82\xac\xf0\x9f\x98\x80"
+                         "-and-a-name-that-is-much-too-long-to-stand-in-the-legend.service"),
         };
         _cleanup_(plot_record_done)
         PlotRecord r = {};
