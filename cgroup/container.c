@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "cgroup/container.h"
+#include "common/cgroup-text.h"
 
 static const char *const container_engine_table[_CONTAINER_ENGINE_MAX] = {
                 [CONTAINER_NONE] = "",
@@ -267,7 +268,8 @@ static bool scan_pod_directory(Walk *w, const char *s, size_t n) {
         return true;
 }
 
-/* "slurmstepd.scope/job_N/step_M/user/task_K", and "slurm/uid_N/job_N/step_M" of the older layout. */
+/* "slurmstepd.scope/job_N/step_M/user/task_K", with the job's SLUID for job_N since Slurm 26.05, and
+ * "slurm/uid_N/job_N/step_M" of the older layout. */
 static bool scan_slurm(Walk *w, const char *s, size_t n) {
         Container *c;
 
@@ -277,7 +279,7 @@ static bool scan_slurm(Walk *w, const char *s, size_t n) {
         }
         if (!w->slurm)
                 return false;
-        if (cut_prefix(&s, &n, "job_") && consists_of(s, n, "0123456789")) {
+        if (cgroup_name_is_sluid(s, n) || (cut_prefix(&s, &n, "job_") && consists_of(s, n, "0123456789"))) {
                 c = level(w);
                 if (c)
                         (void) copy(c->slurm_job, sizeof(c->slurm_job), s, n);

@@ -9,6 +9,8 @@
 #include "common/cgroup-text.h"
 #include "common/macro.h"
 
+#define SLUID_LENGTH 14U
+
 const char *cgroup_text_path(const char *text, size_t *ret_n) {
         for (const char *line = text; *line;) {
                 size_t n = strcspn(line, "\n");
@@ -36,4 +38,9 @@ bool cgroup_path_is_normal(const char *path) {
                         return false;
         }
         return true;
+}
+
+bool cgroup_name_is_sluid(const char *name, size_t n) {
+        return n == SLUID_LENGTH && name[0] == 's' &&
+                        strspn(name + 1, "0123456789ABCDEFGHJKMNPQRSTVWXYZ") >= SLUID_LENGTH - 1;
 }

@@ -19,9 +19,28 @@
 
 #define KEY_MAX 64U
 
-int place_find(const char *text, uint32_t job, char **ret_job, char **ret_step) {
-        char name[sizeof("/job_/step_") + 10];
+/* Finds the innermost cgroup of the job, by its number or, since Slurm 26.05, by its SLUID. Returns where "/step_M"
+ * begins. */
+static const char *find_step(const char *path, uint32_t job) {
+        char name[sizeof("job_") + 10];
         const char *at = NULL;
+
+        int l = snprintf(name, sizeof(name), "job_%" PRIu32, job);
+        for (const char *p = path; *p == '/';) {
+                const char *component = p + 1;
+                size_t n = strcspn(component, "/");
+
+                p = component + n;
+                if (!startswith(p, "/step_"))
+                        continue;
+                if ((n == (size_t) l && memcmp(component, name, n) == 0) ||
+                                cgroup_name_is_sluid(component, n))
+                        at = p;
+        }
+        return at;
+}
+
+int place_find(const char *text, uint32_t job, char **ret_job, char **ret_step) {
         size_t n;
 
         const char *line = cgroup_text_path(text, &n);
@@ -30,13 +49,11 @@ int place_find(const char *text, uint32_t job, char **ret_job, char **ret_step) 
                 return line ? -ENOMEM : -ENOENT;
         if (!cgroup_path_is_normal(path))
                 return -ENOENT;
-        (void) snprintf(name, sizeof(name), "/job_%" PRIu32 "/step_", job);
-        for (const char *p = path; (p = strstr(p, name)); p++)
-                at = p;
+        const char *at = find_step(path, job);
         if (!at)
                 return -ENOENT;
 
-        size_t n_job = (size_t) (at - path) + strlen(name) - strlen("/step_");
+        size_t n_job = (size_t) (at - path);
         size_t n_step = n_job + 1 + strcspn(path + n_job + 1, "/");
         _cleanup_free_ char *of_job = strndup(path, n_job), *of_step = strndup(path, n_step);
         if (!of_job || !of_step)

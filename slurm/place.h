@@ -4,14 +4,15 @@
 /*
  * Place: finds the cgroups of a job and of its step, and sets their attributes
  *
- * slurmstepd has made them, .../job_N/step_M/slurm, and is in there itself when the plugin runs. The cgroups and their
- * attributes end with the job.
+ * slurmstepd has made them, .../job_N/step_M/slurm (since Slurm 26.05 .../SLUID/step_M/slurm), and is in there itself
+ * when the plugin runs. The cgroups and their attributes end with the job.
  */
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* From the text of /proc/self/cgroup: the paths of the job's cgroup and of its step's below the unified hierarchy.
+/* From the text of /proc/self/cgroup: the paths of the job's cgroup and of its step's below the unified hierarchy. The
+ * job's is named by its SLUID since Slurm 26.05, and then the innermost one is meant.
  * -ENOENT: the process is not in such a cgroup, as where Slurm uses cgroup v1, or none. Pure. */
 int place_find(const char *text, uint32_t job, char **ret_job, char **ret_step);
 

@@ -4,6 +4,7 @@
 What is peculiar here, and not at a site: the nodes' network is a pair of virtual interfaces (with nothing but a
 loopback slurmd does not start), and a hybrid host's old controllers are hidden from slurmd (hide-v1.c)."""
 
+import functools
 import os
 import re
 import socket
@@ -68,7 +69,9 @@ AccountingStoreFlags=job_comment
 {partitions}
 """
 
+# The database is made here: where slurmdbd makes it, its next query fails with Debian 13's libmariadb (error 5027).
 SQL = """
+CREATE DATABASE IF NOT EXISTS slurm_acct_db;
 CREATE USER IF NOT EXISTS slurm@localhost IDENTIFIED VIA unix_socket;
 GRANT ALL ON slurm_acct_db.* TO slurm@localhost;
 """
@@ -201,6 +204,13 @@ def as_user(*command, environment=(), **kwargs):
     )
 
 
+@functools.lru_cache
+def name_of(job):
+    """Of the job's cgroup: by its number, or, since Slurm 26.05, by its SLUID."""
+    sluid = re.search(r"\bSLUID=(s\w{13})\b", run("scontrol", "-d", "show", "job", job))
+    return sluid.group(1) if sluid else f"job_{job}"
+
+
 class ClusterCase(Case):
     @classmethod
     def start(cls):
@@ -243,7 +253,7 @@ class ClusterCase(Case):
 
     @staticmethod
     def cgroups(job):
-        found = (f"/system.slice/{n}_slurmstepd.scope/job_{job}" for n in NODES)
+        found = (f"/system.slice/{n}_slurmstepd.scope/{name_of(job)}" for n in NODES)
         return [c for c in found if os.path.exists("/sys/fs/cgroup" + c)]
 
     def cgroup(self, job):
@@ -251,7 +261,7 @@ class ClusterCase(Case):
 
     def clients_of(self, job, step=None):
         """By their cgroups, which are told in one go."""
-        pattern = rf"/job_{job}/step_{step or '[^/]+'}/"
+        pattern = rf"/{name_of(job)}/step_{step or '[^/]+'}/"
         return [c[-1] for c in self.call("ListClients")[0] if re.search(pattern, c[-2])]
 
     def client_of_step(self, job, step):

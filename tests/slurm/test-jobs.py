@@ -22,7 +22,8 @@ class Mapping(ClusterCase):
         adopted = self.client("--uid=alice")
         extern = f"/sys/fs/cgroup{self.cgroup(job)}/step_extern/user/task_special"
         inside.write(extern + "/cgroup.procs", inside.show(adopted.unit, "MainPID"))
-        until(lambda: self.get("SlurmJob", self.client_of(adopted), CLIENT) == f"{job}.extern", "it to be adopted")
+        name = cluster.name_of(job).removeprefix("job_")
+        until(lambda: self.get("SlurmJob", self.client_of(adopted), CLIENT) == f"{name}.extern", "it to be adopted")
         for client in (batch, step, self.client_of(adopted)):
             until(lambda c=client: self.get("Priority", c, CLIENT) == INTERACTIVE, "its priority")
         self.assertEqual(os.getxattr(f"/sys/fs/cgroup{self.cgroup(job)}", "user.xsched.class"), b"interactive")

@@ -136,6 +136,16 @@ static void test_place(void **state) {
         check_place("0::/job_6/step_0" SCOPE "/job_6/step_1/slurm\n", 6, "/job_6/step_0" SCOPE "/job_6",
                         "/job_6/step_0" SCOPE "/job_6/step_1");
         check_place("0::/job_5/step_0" SCOPE "/job_6/step_1/slurm\n", 5, "/job_5", "/job_5/step_0");
+        /* By its SLUID. The innermost counts, where somebody runs Slurm in a job. */
+        check_place("0::" SCOPE "/sD6SM85E6NGA00/step_0/slurm\n", 6, SCOPE "/sD6SM85E6NGA00",
+                        SCOPE "/sD6SM85E6NGA00/step_0");
+        check_place("0::" SCOPE "/sD6SM85E6NGA00/step_0" SCOPE "/job_6/step_1\n", 6,
+                        SCOPE "/sD6SM85E6NGA00/step_0" SCOPE "/job_6",
+                        SCOPE "/sD6SM85E6NGA00/step_0" SCOPE "/job_6/step_1");
+        check_place("0::" SCOPE "/sD6SM85E6NGA0/step_0/slurm\n", 6, NULL, NULL);
+        check_place("0::" SCOPE "/sD6SM85E6NGA000/step_0/slurm\n", 6, NULL, NULL);
+        check_place("0::" SCOPE "/sD6SM85E6NGAi0/step_0/slurm\n", 6, NULL, NULL);
+        check_place("0::" SCOPE "/sD6SM85E6NGA00/user\n", 6, NULL, NULL);
         check_place("0::" SCOPE "/job_6/step_0/slurm\n", 7, NULL, NULL);
         check_place("0::" SCOPE "/job_66/step_0/slurm\n", 6, NULL, NULL);
         check_place("0::" SCOPE "/job_6\n", 6, NULL, NULL);
