@@ -99,20 +99,16 @@ def rss_kb(pid):
 
 
 @functools.lru_cache(maxsize=None)
-def has_sanitizer():
+def grows_by_design():
+    """A sanitizer keeps what was freed: memory then says nothing."""
     with open(os.environ["XSCHEDD"], "rb") as f:
         program = f.read()
     return b"__asan_" in program or b"__tsan_" in program
 
 
-def grows_by_design():
-    """A sanitizer keeps what was freed: memory then says nothing."""
-    return has_sanitizer()
-
-
 def fewer(n):
     """Of a crowd beside a service with a sanitizer, which takes several times as long for each: it is as much work."""
-    return n * 2 // 5 if has_sanitizer() else n
+    return n * 2 // 5 if grows_by_design() else n
 
 
 def become_nobody():
