@@ -30,13 +30,14 @@ class Guests(GuestCase):
             c = self.guest()
             r = self.raw(c)
             slot = r.queue()
-            c.call(NAME, PATH, MANAGER, "Hint", "ta{sv}", 0, {"Priority": ("i", -5)})
             slot.edge(1)
             high.edge(1)
             until(lambda: slot.held and low.held, "both are held")
             high.edge(0)
             until(lambda: not slot.held, "the guest goes on")
             slot.edge(0)
+            # A wish is a whole process's, and all three are of this one: `high` would be no higher after it.
+            c.call(NAME, PATH, MANAGER, "Hint", "ta{sv}", 0, {"Priority": ("i", -5)})
             r.unregister()
         finally:
             self.bus.process.kill(signal.SIGCONT)
