@@ -460,8 +460,6 @@ static void device_review(Device *d, uint64_t now) {
 
 /* --- turns --- */
 
-/* The timer is only ever brought forward. When it fires too early, it is set again; that is cheaper than moving it with
- * every event. */
 static void device_arm(Device *d) {
         uint64_t at = MIN(d->dispatch_at, d->settle_at);
         at = MIN(at, d->probe_at);
@@ -471,30 +469,18 @@ static void device_arm(Device *d) {
         at = MIN(at, d->rota_at);
         at = MIN(at, d->forecast_at);
 
-        if (at >= d->timer_at)
-                return;
-        d->timer_at = at;
-        (void) sd_event_source_set_time(d->timer, DIV_ROUND_UP(at, NSEC_PER_USEC));
-        (void) sd_event_source_set_enabled(d->timer, SD_EVENT_ONESHOT);
+        due_set(&d->due, at);
 }
 
-static int on_device_timer(sd_event_source *s, uint64_t usec, void *userdata) {
-        Device *d = userdata;
+static void on_due(Due *due) {
+        Device *d = container_of(due, Device, due);
 
-        d->timer_at = NSEC_INFINITY;
         device_note_cause(d, d->dispatch_at);
         device_touch(d);
-        return 0;
 }
 
 int arbiter_device_init(Device *d) {
-        int r = sd_event_add_time(
-                        d->manager->event, &d->timer, CLOCK_MONOTONIC, UINT64_MAX, 1, on_device_timer, d);
-        if (r < 0)
-                return r;
-        (void) sd_event_source_set_description(d->timer, "device");
-        (void) sd_event_source_set_priority(d->timer, PRIORITY_EDGES);
-        return sd_event_source_set_enabled(d->timer, SD_EVENT_OFF);
+        return due_init(&d->due, &d->manager->dues, on_due);
 }
 
 void arbiter_tell_others(Device *d, bool gone, uint64_t now) {

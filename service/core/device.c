@@ -59,7 +59,7 @@ Device *device_free(Device *d) {
         if (d->counted)
                 user_give(m, d->uid, USER_DEVICES);
         account_driver_free(d->account_driver);
-        sd_event_source_disable_unref(d->timer);
+        due_done(&d->due);
         if (d->policy)
                 d->ops->free(d->policy);
         free(d->id);
@@ -179,7 +179,6 @@ int device_get(Manager *m, const char *id, const char *name, const char *backend
                         .id = strdup(id),
                         .name = strdup(isempty(name) ? id : name),
                         .backend = strdup(strempty(backend)),
-                        .timer_at = NSEC_INFINITY,
                         .dispatch_at = NSEC_INFINITY,
                         .cause_at = NSEC_INFINITY,
                         .settle_at = NSEC_INFINITY,

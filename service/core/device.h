@@ -65,8 +65,7 @@ struct Device {
         bool pending;    /* on Manager.pending */
         Device *pending_next;
 
-        sd_event_source *timer;
-        uint64_t timer_at;    /* NSEC_INFINITY: off */
+        Due due;              /* the earliest of the times below */
         uint64_t dispatch_at; /* when the policy asked to be dispatched again */
         uint64_t cause_at;    /* of the earliest event since the last decision; NSEC_INFINITY: none */
         uint64_t settle_at;   /* when the state may become QUIET or SOLE */

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 
 #include <poll.h>
+#include <sys/prctl.h>
 
 #include "arbiter.h"
 #include "claim.h"
@@ -26,6 +27,9 @@
 #include "user.h"
 #include "wakes.h"
 
+/* How late what was asked of sd-event may be passed on to the kernel: loop_goes_on(). */
+#define LOOP_STALE_NS (1 * NSEC_PER_MSEC)
+
 static const QuickOps quick_ops = {.look = edge_look, .sync_watch = edge_sync_watch};
 
 int manager_new(Config *config, Manager **ret) {
@@ -40,6 +44,7 @@ int manager_new(Config *config, Manager **ret) {
         m->state = LEDGER_NULL;
         m->cpu_latency = CPU_LATENCY_NULL;
         m->wakes = WAKES_NULL;
+        m->loop.pace_ns = LOOP_STALE_NS;
         m->next_client_id = m->next_queue_id = m->next_job_id = 1;
         (void) settings_set_class(&m->default_layer, "default");
 
@@ -98,6 +103,7 @@ Manager *manager_free(Manager *m) {
         closer_finish();
         wakes_done(m);
         quick_done(m);
+        dues_done(&m->dues);
         observers_free(m);
         sd_event_source_disable_unref(m->lease_source);
         attr_watch_free(m->attr_watch);
@@ -166,37 +172,81 @@ void manager_end_turn(Manager *m) {
                 devices_trim(m);
 }
 
+/* Whether sd-event may go on with what it was last prepared for. Each preparation costs several system calls, more than
+ * the rest of a turn that hears an edge. So where turns come quickly, what handlers asked of sd-event is passed on to
+ * the kernel LOOP_STALE_NS late at most. */
+static bool loop_goes_on(Loop *l, uint64_t now) {
+        uint64_t since = MIN(ns_sub(now, l->turned_at), LOOP_STALE_NS);
+
+        l->turned_at = now;
+        l->pace_ns = (3 * l->pace_ns + since) / 4;
+        return l->prepared && l->pace_ns < LOOP_STALE_NS / 4 && now - l->prepared_at < LOOP_STALE_NS;
+}
+
+/* Returns > 0 when sd-event has something to dispatch. */
+static int loop_wait(Manager *m) {
+        m->loop.prepared = false;
+        return sd_event_wait(m->event, 0);
+}
+
+static int loop_prepare(Manager *m, uint64_t now) {
+        int r = m->loop.prepared ? loop_wait(m) : 0;
+
+        if (r != 0)
+                return r;
+        r = sd_event_prepare(m->event);
+        m->loop.prepared = r == 0;
+        m->loop.prepared_at = now;
+        return r;
+}
+
+/* Sleeps until `until_ns`, an edge, or an event of sd-event. Returns as loop_wait(). */
+static int loop_sleep(Manager *m, uint64_t now, uint64_t until_ns, unsigned *ret_n_woke) {
+        const struct timespec timeout = ns_to_timespec(ns_sub(until_ns, now));
+        struct pollfd fds[] = {
+                        {.fd = sd_event_get_fd(m->event), .events = POLLIN},
+                        {.fd = m->wakes.epoll, .events = POLLIN},
+        };
+
+        int r = ppoll(fds, ELEMENTSOF(fds), until_ns == NSEC_INFINITY ? NULL : &timeout, NULL);
+        if (r < 0)
+                return errno == EINTR ? 0 : negative_errno();
+        *ret_n_woke = fds[1].revents != 0 ? wakes_turn(m) : 0;
+        return fds[0].revents != 0 ? loop_wait(m) : 0;
+}
+
 /* Looks at the wakes between any two events of the loop, so that other events never keep edges waiting. */
 int manager_turn(Manager *m, uint64_t timeout_ns) {
-        const struct timespec timeout = ns_to_timespec(timeout_ns);
+        uint64_t now = now_ns();
+        uint64_t until = timeout_ns >= NSEC_INFINITY - now ? NSEC_INFINITY : now + timeout_ns;
         unsigned n_woke = 0;
+        int r = 0;
 
-        int r = sd_event_prepare(m->event);
-        if (r == 0) {
-                struct pollfd fds[] = {
-                                {.fd = sd_event_get_fd(m->event), .events = POLLIN},
-                                {.fd = m->wakes.epoll, .events = POLLIN},
-                };
-                r = ppoll(fds, ELEMENTSOF(fds), timeout_ns == NSEC_INFINITY ? NULL : &timeout, NULL);
-                if (r < 0 && errno != EINTR)
-                        return negative_errno();
-                if (r > 0 && fds[1].revents != 0)
-                        n_woke = wakes_turn(m);
-                r = sd_event_wait(m->event, 0);
-        } else if (r > 0)
+        if (loop_goes_on(&m->loop, now))
+                until = MIN(until, m->loop.prepared_at + LOOP_STALE_NS);
+        else
+                r = loop_prepare(m, now);
+        if (r == 0)
+                r = loop_sleep(m, now, MIN(until, dues_next(&m->dues)), &n_woke);
+        else if (r > 0)
                 n_woke = wakes_turn(m);
+        if (r < 0)
+                return r;
+        unsigned n_due = dues_turn(&m->dues, now_ns());
         if (r > 0)
                 r = sd_event_dispatch(m->event);
         if (r < 0)
                 return r;
         manager_end_turn(m);
-        return r > 0 || n_woke > 0;
+        return r > 0 || n_woke > 0 || n_due > 0;
 }
 
 int manager_loop(Manager *m) {
         uint64_t last = 0;
         int r;
 
+        /* Due times are as exact as a timer: by default the kernel may let a sleeper sleep on for 50 us. */
+        (void) prctl(PR_SET_TIMERSLACK, 1UL);
         do {
                 Alertness a = manager_alertness(m);
                 bool poll = a.busy_poll_ns > 0 && now_ns() - last < a.busy_poll_ns;

@@ -64,6 +64,7 @@
 #include "common/bus-names.h"
 #include "common/macro.h"
 #include "common/time-util.h"
+#include "due.h"
 #include "policy/policy.h"
 #include "service/base/cpu-latency.h"
 #include "service/base/latency.h"
@@ -135,14 +136,21 @@ typedef struct Claims {
 
 #define WAKES_NULL ((Wakes){.epoll = -EBADF})
 
+/* manager_turn(). Between sd_event_prepare() and sd_event_wait(), sd-event's descriptor says whether it has events. */
+typedef struct Loop {
+        bool prepared;
+        uint64_t prepared_at;
+        uint64_t turned_at; /* when the last turn began */
+        uint64_t pace_ns;   /* moving mean of the time from turn to turn, each LOOP_STALE_NS at most */
+} Loop;
+
 /* quick.h */
 typedef struct Quick {
         const struct QuickOps *ops;
         Queue *queues; /* list: queues that the timer looks at */
         unsigned n;
         uint64_t looked_at;
-        uint64_t timer_at; /* NSEC_INFINITY: off */
-        sd_event_source *timer;
+        Due due;
 } Quick;
 
 struct Manager {
@@ -188,6 +196,8 @@ struct Manager {
         Privileged *privileged;               /* privileged.h; NULL: no privileged holds */
         Client *holding;                      /* list: clients with held slots, whose leases are renewed */
         Wakes wakes;
+        Dues dues;
+        Loop loop;
         Quick quick;
         Keep keep;
         Client *condemned;  /* list: manager_turn() disconnects them */

@@ -77,11 +77,7 @@ static void arm(Manager *m) {
                 uint64_t after = q->quick.pauses ? QUICK_PAUSE_NS : others ? QUICK_LOOK_NS : QUICK_REST_NS;
                 at = MIN(at, m->quick.looked_at + after);
         }
-        if (at >= m->quick.timer_at)
-                return;
-        m->quick.timer_at = at;
-        (void) sd_event_source_set_time(m->quick.timer, DIV_ROUND_UP(at, NSEC_PER_USEC));
-        (void) sd_event_source_set_enabled(m->quick.timer, SD_EVENT_ONESHOT);
+        due_set(&m->quick.due, at);
 }
 
 /* Whether the queue begins a pause that is worth a verdict: shorter ones are over before a client could act on it. */
@@ -122,15 +118,11 @@ void quick_look(Device *d) {
         arm(m);
 }
 
-void quick_turn(Manager *m) {
-        m->quick.timer_at = NSEC_INFINITY;
+static void on_due(Due *due) {
+        Manager *m = container_of(due, Manager, quick.due);
+
         look_at_all(m, now_ns());
         arm(m);
-}
-
-static int on_timer(sd_event_source *s, uint64_t usec, void *userdata) {
-        quick_turn(userdata);
-        return 0;
 }
 
 /* --- the list --- */
@@ -163,15 +155,9 @@ void quick_end(Queue *q) {
 
 int quick_init(Manager *m, const QuickOps *ops) {
         m->quick.ops = ops;
-        m->quick.timer_at = NSEC_INFINITY;
-        int r = sd_event_add_time(m->event, &m->quick.timer, CLOCK_MONOTONIC, UINT64_MAX, 1, on_timer, m);
-        if (r < 0)
-                return r;
-        (void) sd_event_source_set_description(m->quick.timer, "quick");
-        (void) sd_event_source_set_priority(m->quick.timer, PRIORITY_EDGES);
-        return sd_event_source_set_enabled(m->quick.timer, SD_EVENT_OFF);
+        return due_init(&m->quick.due, &m->dues, on_due);
 }
 
 void quick_done(Manager *m) {
-        m->quick.timer = sd_event_source_disable_unref(m->quick.timer);
+        due_done(&m->quick.due);
 }

@@ -78,6 +78,3 @@ void quick_end(Queue *q);
 
 /* Called before the device is dispatched: looks at its quick queues that were not looked at for long. */
 void quick_look(Device *d);
-
-/* The timer's handler: looks at the quick queues. */
-void quick_turn(Manager *m);

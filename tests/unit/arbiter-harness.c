@@ -135,7 +135,7 @@ static void check_watch(const Queue *q) {
         if (q->quick.looked) {
                 assert_true(q->quick.is && q->ready && !queue_holds(q));
                 assert_int_equal(q->device->state, DEVICE_CONTENDED);
-                assert_true(q->manager->quick.timer_at != NSEC_INFINITY);
+                assert_true(q->manager->quick.due.at != NSEC_INFINITY);
         } else if (queue_slot(q)->watch != 0)
                 assert_int_equal(q->ready, atomic_load(&q->page_slot->outstanding) != 0);
 }

@@ -176,7 +176,7 @@ static void test_review(void **state) {
         assert_int_equal(level(t.l), LEVEL_GATE);
         uint64_t due = t.l->entity->review_at;
         assert_in_range(due, now_ns(), now_ns() + 20 * NSEC_PER_MSEC);
-        assert_true(t.d->review_at <= due && t.d->timer_at <= due);
+        assert_true(t.d->review_at <= due && t.d->due.at <= due);
         (void) told(&t.low);
         while (now_ns() < due)
                 ;

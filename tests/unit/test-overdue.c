@@ -202,7 +202,7 @@ static void test_timer(void **state) {
 
                 assert_false(is_overdue(&t));
                 assert_in_range(at, 1, NSEC_INFINITY - 1);
-                assert_true(t.l->device->timer_at <= at);
+                assert_true(t.l->device->due.at <= at);
                 while (now_ns() < at)
                         ;
                 device_touch(t.l->device);

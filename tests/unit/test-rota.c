@@ -265,7 +265,7 @@ static void test_next_after_a_slice(void **state) {
         Queue *r = runner(&b);
 
         own_clock_pass(b.d->config.timeslice_ns);
-        assert_true(b.d->timer_at <= now_ns());
+        assert_true(b.d->due.at <= now_ns());
         turn(&b);
         assert_int_equal(n_running(&b), 0);
         assert_int_equal(level(r), LEVEL_GATE);
@@ -282,7 +282,7 @@ static void test_next_after_a_slice(void **state) {
         turn(&b);
         assert_int_equal(n_running(&b), 0);
         own_clock_pass(POLICY_TAIL_WAIT);
-        assert_true(b.d->timer_at <= now_ns());
+        assert_true(b.d->due.at <= now_ns());
         turn(&b);
         assert_ptr_not_equal(runner(&b), r);
         batch_done(&b);
@@ -330,7 +330,7 @@ static void test_end(void **state) {
         Batch b = batch_with_rota();
 
         own_clock_pass(ROTA_MEMORY_NS);
-        assert_true(b.d->timer_at <= now_ns());
+        assert_true(b.d->due.at <= now_ns());
         turn(&b);
         assert_int_equal(n_running(&b), BATCH);
         assert_null(b.d->rotas);

@@ -179,16 +179,9 @@ static void tenant_step(Load *l, Tenant *t, size_t device, uint64_t now) {
         look_at_verdicts(l);
 }
 
-/* What the event loop does when a device's timer has gone off. */
+/* What the event loop does. */
 static void timers(Load *l, uint64_t now) {
-        for (size_t i = 0; i < N_DEVICES; i++) {
-                Device *d = device_of(l, i);
-
-                if (now < d->timer_at)
-                        continue;
-                d->timer_at = NSEC_INFINITY;
-                device_touch(d);
-        }
+        (void) dues_turn(&l->m->dues, now);
         arbiter_flush(l->m);
         look_at_verdicts(l);
 }

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * Due: something that core does at a certain time
+ *
+ * A timer of sd-event costs a system call whenever it is moved, and the service moves such times with most edges. These
+ * cost none: the event loop sleeps until the earliest of them (manager_turn()). A due time is moved in O(log n).
+ *
+ * Thread safety: none; the event loop's thread only.
+ */
+
+#include <stdint.h>
+
+typedef struct Due Due;
+typedef struct Dues Dues;
+
+typedef void DueHandler(Due *d);
+
+struct Due {
+        uint64_t at;    /* CLOCK_MONOTONIC ns; NSEC_INFINITY: off */
+        unsigned place; /* in Dues.heap, from 1; 0: off */
+        DueHandler *handler;
+        Dues *dues;
+};
+
+/* The earliest is first. All zero is empty. */
+struct Dues {
+        Due **heap;
+        unsigned n;
+        unsigned n_made, n_allocated; /* room is made by due_init(), so that due_set() cannot fail */
+};
+
+/* Returns -ENOMEM. The handler is called by dues_turn(), when the due time is off again. */
+int due_init(Due *d, Dues *dues, DueHandler *handler);
+void due_done(Due *d); /* also of one that is all zero */
+
+/* NSEC_INFINITY: turns it off. */
+void due_set(Due *d, uint64_t at);
+
+/* When the earliest is due; NSEC_INFINITY: none is. */
+uint64_t dues_next(const Dues *s);
+
+/* Calls the handlers of those that are due: as many as were on before at most, so that none keeps the loop. Returns how
+ * many. */
+unsigned dues_turn(Dues *s, uint64_t now);
+
+/* Called when all are done. */
+void dues_done(Dues *s);
