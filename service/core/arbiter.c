@@ -440,21 +440,30 @@ static void device_check_stalls(Device *d, uint64_t now) {
 
 /* --- how far holds reach --- */
 
+static uint64_t entity_review_at(const Entity *e) {
+        uint64_t tail_at = MIN(e->tail_look_at, e->tail_until),
+                 held_at = MIN(e->review_at, e->overdue.look_at);
+
+        return MIN(tail_at, held_at);
+}
+
 static void device_review(Device *d, uint64_t now) {
-        Entity *e;
+        Entity *e, *tmp;
 
         if (now < d->review_at)
                 return;
         d->review_at = NSEC_INFINITY;
-        DL_FOREACH2(d->entities, e, device_next) {
+        DL_FOREACH_SAFE2(d->reviewed, e, tmp, reviewed_next) {
                 if (ladder_review(e, now))
                         entity_words_changed(e);
                 observers_entity_reviewed(e, now);
                 tail_review(e, now);
-                d->review_at = MIN(d->review_at, e->tail_look_at);
-                d->review_at = MIN(d->review_at, e->tail_until);
-                d->review_at = MIN(d->review_at, e->review_at);
-                d->review_at = MIN(d->review_at, e->overdue.look_at);
+                uint64_t at = entity_review_at(e);
+                d->review_at = MIN(d->review_at, at);
+                if (at == NSEC_INFINITY) {
+                        e->reviewed = false;
+                        DL_DELETE2(d->reviewed, e, reviewed_prev, reviewed_next);
+                }
         }
 }
 

@@ -61,8 +61,9 @@ struct Device {
         unsigned n_stalled;             /* queues with Queue.stalled */
         Entity *last_ready;
 
-        Entity *changed; /* list, by changed_next: grants not yet written */
-        bool pending;    /* on Manager.pending */
+        Entity *changed;  /* list, by changed_next: grants not yet written */
+        Entity *reviewed; /* list, by reviewed_prev/reviewed_next: those that device_review() looks at */
+        bool pending;     /* on Manager.pending */
         Device *pending_next;
 
         Due due;              /* the earliest of the times below */

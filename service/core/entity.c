@@ -183,6 +183,8 @@ Entity *entity_free(Entity *e) {
         observers_entity_removed(e);
         if (d->nice_next == e)
                 d->nice_next = e->device_next;
+        if (e->reviewed)
+                DL_DELETE2(d->reviewed, e, reviewed_prev, reviewed_next);
         DL_DELETE2(d->entities, e, device_prev, device_next);
         DL_DELETE2(e->group->entities, e, group_prev, group_next);
         entity_leave_alike(e);

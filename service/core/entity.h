@@ -64,6 +64,8 @@ struct Entity {
         bool looks_at_flights;   /* the review only looks for launches in flight */
         uint64_t review_at;      /* when to choose again */
         Entity *changed_next;
+        bool reviewed; /* on Device.reviewed: one of its times is due some day */
+        Entity *reviewed_prev, *reviewed_next;
         Rota rota;
         Forecast forecast;
         bool yields; /* held, because an entity of higher priority is due: forecast.h */

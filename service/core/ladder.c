@@ -225,7 +225,7 @@ static bool entity_choose(Entity *e, uint64_t now) {
                 e->review_at = MAX(e->held_since + patience, now + LADDER_REVIEW_MIN_NS);
         else if (in.privileged && !e->choice.privileged && e->choice.level >= LEVEL_DEQUEUE)
                 e->review_at = now + LADDER_IGNORED_NS;
-        e->device->review_at = MIN(e->device->review_at, e->review_at);
+        entity_review_by(e, e->review_at);
         return look_who_flies(e);
 }
 
@@ -254,7 +254,7 @@ void ladder_ready_while_held(Queue *q) {
                 e->held_since = now;
         e->looks_at_flights = others_are_off;
         e->review_at = now + LADDER_REVIEW_MIN_NS;
-        e->device->review_at = MIN(e->device->review_at, e->review_at);
+        entity_review_by(e, e->review_at);
 }
 
 void ladder_reconsider(Entity *e) {
@@ -262,7 +262,7 @@ void ladder_reconsider(Entity *e) {
                 return;
         e->review_at = 0;
         e->looks_at_flights = false;
-        e->device->review_at = 0;
+        entity_review_by(e, 0);
         device_touch(e->device);
 }
 

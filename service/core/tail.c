@@ -32,7 +32,7 @@ void tails_of_stopped(Entity *e, uint64_t at) {
         e->tail_awaited = true;
         d->ops->entity_tail(e->policy, at);
         e->tail_until = now_ns() + POLICY_TAIL_MAX;
-        d->review_at = MIN(d->review_at, e->tail_until);
+        entity_review_by(e, e->tail_until);
         device_touch(d);
 }
 
@@ -88,7 +88,7 @@ void tail_leave(Queue *q) {
 static void look_later(Entity *e, uint64_t now) {
         e->tail_look_at = now + e->tail_look_ns;
         e->tail_look_ns = MIN(2 * e->tail_look_ns, (uint64_t) LADDER_IGNORED_NS);
-        e->device->review_at = MIN(e->device->review_at, e->tail_look_at);
+        entity_review_by(e, e->tail_look_at);
 }
 
 void tail_settle(Entity *e, uint64_t now) {

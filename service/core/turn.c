@@ -35,6 +35,16 @@ void entity_words_changed(Entity *e) {
         LL_PREPEND2(e->device->changed, e, changed_next);
 }
 
+void entity_review_by(Entity *e, uint64_t at) {
+        Device *d = e->device;
+
+        d->review_at = MIN(d->review_at, at);
+        if (e->reviewed || at == NSEC_INFINITY)
+                return;
+        e->reviewed = true;
+        DL_APPEND2(d->reviewed, e, reviewed_prev, reviewed_next);
+}
+
 void turn_look(Manager *m) {
         const Wakes *w = &m->wakes;
 

@@ -34,6 +34,9 @@ void device_sync(Device *d);
 /* Notes when the cause of the device's next decision happened. */
 void device_note_cause(Device *d, uint64_t at);
 
+/* Has the entity looked at by device_review() in the first turn from then on. */
+void entity_review_by(Entity *e, uint64_t at);
+
 /* Called when the words of the entity's slots may have changed. */
 void entity_words_changed(Entity *e);
 

@@ -25,7 +25,7 @@ static uint64_t look_interval(const Entity *e) {
 
 static void look_at(Entity *e, uint64_t at) {
         e->overdue.look_at = at;
-        e->device->review_at = MIN(e->device->review_at, at);
+        entity_review_by(e, at);
 }
 
 static void begin_to_look(Entity *e, uint64_t now) {

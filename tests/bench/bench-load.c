@@ -22,8 +22,8 @@
 
 #define N_CYCLES_PER_S 5000U
 
-/* With --spread each edge wakes the service, and a user's budget is for less than 10,000 such wake-ups (wakes.c): beyond
- * it his clients are looked at by time, which is another load. */
+/* With --spread each edge wakes the service, and a user's budget is for less than 10,000 such wake-ups (wakes.c):
+ * beyond it his clients are looked at by time, which is another load. */
 #define N_SPREAD_PER_S 4500U
 
 #define PRIORITY  10
