@@ -136,7 +136,7 @@ static bool has_settings(const Group *g) {
         return !settings_is_empty(&g->override) || !settings_is_empty(&g->lowering) || g->suspended;
 }
 
-static int write_all(Manager *m) {
+static int append_all(Manager *m) {
         Group *g, *gtmp;
         Job *j, *jtmp;
 
@@ -153,7 +153,7 @@ static int write_all(Manager *m) {
 
 static int write_anew(Manager *m) {
         ledger_begin(&m->state);
-        int r = write_all(m);
+        int r = append_all(m);
         if (r < 0) {
                 ledger_abort(&m->state);
                 return r;

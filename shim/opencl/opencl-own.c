@@ -4,13 +4,9 @@
  * Calls into the runtime on our own account
  */
 
-#include <linux/futex.h>
-#include <stdatomic.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
-#include "common/time-util.h"
 #include "shim/opencl/opencl-own.h"
+#include "common/futex.h"
+#include "common/time-util.h"
 #include "shim/opencl/opencl-queue.h"
 
 #define STOPPED UINT32_C(0x80000000)
@@ -24,7 +20,7 @@ static __thread uint32_t own_here __attribute__((tls_model("initial-exec")));
 
 static void leave(void) {
         if (atomic_fetch_sub(&own, 1) & STOPPED)
-                (void) syscall(SYS_futex, (uint32_t *) &own, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+                (void) futex(&own, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, 0);
 }
 
 bool opencl_own_begin(void) {
@@ -50,7 +46,7 @@ void opencl_own_stop(void) {
                 if (now >= until)
                         return;
                 struct timespec left = ns_to_timespec(until - now);
-                (void) syscall(SYS_futex, (uint32_t *) &own, FUTEX_WAIT_PRIVATE, v, &left, NULL, 0);
+                (void) futex(&own, FUTEX_WAIT_PRIVATE, v, &left, 0);
                 v = atomic_load(&own);
         }
 }
