@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * AVL tree; why it is fast enough stands in avl.h.
+ * AVL tree: avl.h says why it is fast enough.
  */
 
 #include "avl.h"

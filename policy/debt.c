@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Debts; what they are, and how long they last, stands in debt.h.
+ * Debts: debt.h says what they are and how long they last.
  */
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The floor; whose turn it is, and how long anybody waits for his, stands in floor.h.
+ * The floor: floor.h says whose turn it is and how long an entity waits for its turn.
  */
 
 #include <utlist.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Learning idle gaps; the rule stands in gaps.h.
+ * Learning idle gaps: gaps.h describes the rule.
  */
 
 #include "gaps.h"

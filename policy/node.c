@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The hierarchy; what nodes and branches are, and what holds of them, stands in node.h.
+ * The hierarchy: node.h defines nodes and branches, and lists their invariants.
  */
 
 #include <utlist.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Patience with a gap that is late; the rule stands in patience.h.
+ * Patience with a gap that is late: patience.h describes the rule.
  */
 
 #include "patience.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Where an entity stands
+ * Place: puts entities into their lists and queues
  */
 
 #include <utlist.h>

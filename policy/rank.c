@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Queues by rank; what they are stands in rank.h.
+ * Queues by rank: rank.h says what they are.
  */
 
 #include "rank.h"

@@ -3,6 +3,8 @@
 /*
  * xsched-holder: see pauser.h
  *
+ * The program keeps its name, because units (ExecStopPost= in privileged.conf), the catalog and xschedd(8) use it.
+ *
  *     xsched-holder hold DIR PID START MODE ALLOW-MES    started by xschedd, with a socket as fd 3
  *     xsched-holder undo DIR [PID START]                 started by xschedd, and by systemd when the service has ended
  */

@@ -68,7 +68,7 @@ size_t aside_room(void) {
 
 /* --- in the table --- */
 
-/* Returns the next one whose copy in the process is closed: whoever closes the last copy may have to wait. */
+/* Returns the next one whose copy in the process is closed: closing the last copy may block. */
 static Kept *next_kept(Aside *a) {
         (void) pthread_mutex_lock(&a->lock);
         while (!a->kept || !a->kept->is_moved)

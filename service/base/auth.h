@@ -7,7 +7,7 @@
  * polkit decides, asked over the same bus without waiting: the first auth_check() of a call sends the question, returns
  * 0, and the call waits; when the answer is there the same message is dispatched again, everything starts from its top,
  * and auth_check() with the same request now tells the result. So what calls auth_check() changes nothing before: it is
- * a check of the gate (gate.h), which stands in front of everything that a call can change.
+ * a check of the gate (gate.h), which every call passes before it can change anything.
  *
  * What was allowed is a grant for one dispatch of one message. Who makes the change takes it, once: without one he
  * refuses.

@@ -37,9 +37,9 @@ int ledger_append(Ledger *j, json_object *record);
 bool ledger_is_bloated(const Ledger *j);
 void ledger_begin(Ledger *j);
 int ledger_commit(Ledger *j);
-void ledger_abort(Ledger *j); /* what stood there before still holds */
+void ledger_abort(Ledger *j); /* the records from before remain valid */
 
-/* What stands before this offset, which a record's end has been, is outdated. */
+/* Records before this offset, which has to be the end of one, are outdated. */
 int ledger_forget(Ledger *j, uint64_t before);
 
 /* Reads all. Lines that are no JSON are passed over. */

@@ -4,8 +4,8 @@
 /*
  * Wakers: a thread closes, and a signal wakes it
  *
- * The kernel may make whoever closes something wait (SO_LINGER). Each thread that does has a timer of its own, by which
- * the kernel sends it a signal meanwhile: what can be interrupted does not outlast that.
+ * A close() may block (SO_LINGER). Each thread that closes has its own timer, by which the kernel sends it a signal
+ * meanwhile: an interruptible wait ends with that signal.
  */
 
 #include <stdbool.h>

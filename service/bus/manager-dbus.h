@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The manager on the bus. The vtable stands in manager-dbus.c; its methods are in one file per subject.
+ * The manager on the bus. The vtable is in manager-dbus.c; its methods are in one file per subject.
  */
 
 #include <systemd/sd-bus.h>

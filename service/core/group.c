@@ -170,7 +170,7 @@ int group_get(Manager *m, const char *cgroup, Group **ret) {
                 return 0;
         }
 
-        /* A group stands for a cgroup inside of the tree, whoever asks for it. */
+        /* Refuse other paths for every caller: a group represents a cgroup inside of the tree. */
         if (cgroup[0] == '/' && !cgroup_path_is_normal(cgroup))
                 return -EINVAL;
         if (path_depth(cgroup) > GROUP_DEPTH_MAX)

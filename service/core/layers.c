@@ -8,7 +8,7 @@
 #include "client.h"
 #include "job.h"
 
-/* --- what stands with a cgroup --- */
+/* --- settings at a cgroup --- */
 
 bool origin_is(const Origin *o, const char *name) {
         return streq(o->path, name) || streq_ptr(o->unit, name);

@@ -5,7 +5,7 @@
  * Labels of an origin: attributes of its cgroup that are no settings, for [Match]
  *
  * The hook of container runtimes writes them: the names that Kubernetes has for a pod (label.namespace), and what
- * whoever started it says of it (claim.priority-class). See xsched-containers(7).
+ * the user who started the container says of it (claim.priority-class). See xsched-containers(7).
  */
 
 #include "origin.h"

@@ -31,7 +31,7 @@ extern const DeviceKey device_keys[DEVICE_KEYS_N];
 
 const DeviceKey *device_key_find(const char *name);
 
-/* The range in words, "a time span, 100us..10s", for whoever gave a value outside it. Returns buf. */
+/* The range in words, "a time span, 100us..10s", for the message that refuses a value. Returns buf. */
 const char *device_key_range(const DeviceKey *k, char *buf, size_t size);
 
 typedef struct DeviceSettings {

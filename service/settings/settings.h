@@ -105,10 +105,10 @@ SETTING_ROWS(SETTING_SETTER, )
  * -ERANGE as above. */
 int settings_set_string(Settings *s, const char *key, const char *value);
 
-/* Whether a group has it from the cgroups above when nobody says it of the group. */
+/* Whether a group without the setting inherits it from the cgroups above. */
 bool settings_key_is_inherited(SettingsKey k);
 
-/* Nobody but a group has it: Max, Min, Period, Accounting. */
+/* Whether only groups have the setting: Max, Min, Period, Accounting. */
 bool settings_key_is_of_groups(SettingsKey k);
 
 /* What a person is told about a value that was refused: "Weight must be 1..10000". Never NULL for a known key. */
@@ -171,7 +171,7 @@ typedef struct SettingsResolved {
         SettingsSource from[_SETTINGS_KEY_MAX]; /* who decided which key */
 } SettingsResolved;
 
-/* What holds where nobody says anything. */
+/* The defaults, for settings that no layer names. */
 extern const SettingsResolved settings_usual;
 
 /* The settings of a class, or NULL when there is none of that name (the name is then ignored). A class's own

@@ -367,7 +367,7 @@ int kfd_context_ioctl(int context, unsigned long request, ...) {
         return kfd_next_ioctl(kfd_context_fd((unsigned) context), request, ARGUMENT_BEHIND(request));
 }
 
-/* Parameters of what stands in front of a libc function have the names of the libc header. */
+/* Our replacements of libc functions name their parameters as the libc header does. */
 
 /* --- opening --- */
 

@@ -344,8 +344,8 @@ static void queue_remove(KfdQueue *q) {
                 free(q);
 }
 
-/* A profiler's proxy is a copy of what it stands for, with another ring, doorbell and indices. The signal that says
- * that the queue has failed is the same, and no two queues have one. */
+/* A profiler's proxy is a copy of the queue that it represents, with another ring, doorbell and indices. Both have the
+ * same inactive signal, and no two real queues share one. */
 static KfdQueue *queue_behind(const AmdQueue *proxy) {
         if (!kfd_aql_is_readable(proxy, sizeof(*proxy)) || proxy->inactive_signal.handle == 0)
                 return NULL;

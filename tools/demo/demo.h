@@ -10,7 +10,7 @@
  * what the layer counted. A *calibrator* (calibrate.c) finds out once how much work a kernel of the wanted length
  * is, so that all tenants of all phases run the very same kernel.
  *
- * They talk in lines over two pipes, a child's standard input and output. That makes the pipes survive whatever stands
+ * They talk in lines over two pipes, a child's standard input and output. That makes the pipes survive a program
  * between parent and tenant (`xschedctl run`), and a closed standard input is the order to end at once: no child
  * outlives its parent.
  *

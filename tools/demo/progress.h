@@ -14,7 +14,7 @@ typedef struct Progress {
         unsigned n_phases;
         unsigned phase; /* counted from 1 */
         uint64_t next_line_ns;
-        bool line_open; /* the cursor stands behind a line that is to be written again */
+        bool line_open; /* the cursor is behind a line that will be rewritten */
 } Progress;
 
 Progress progress_new(bool quiet, unsigned n_phases);

@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Longer ones are cut; what tells them apart stands behind. */
+/* Limit of a label. A longer one is cut, and its hash is appended, which tells it from others. */
 #define LABEL_MAX 200U
 
 /* Between quotes: escaped, valid UTF-8 whatever comes, and at most LABEL_MAX bytes of it. */

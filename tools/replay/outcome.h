@@ -4,7 +4,7 @@
 /*
  * What came out: for each tenant of each device how long it ran and waited, and when
  *
- * A tenant is whoever has a verdict of his own: a group, a process or a queue on a device. It is one tenant for all
+ * A tenant is a group, a process or a queue that has its own verdict on a device. It is one tenant for all
  * entities of its name, one after the other; of each there is a Stint. A burst is from when it becomes ready to when it
  * becomes idle, or ends.
  */

@@ -23,7 +23,7 @@ typedef enum CellFormat {
 typedef enum ColumnFlags {
         COLUMN_RIGHT = 1 << 0,
         COLUMN_ELASTIC = 1 << 1,  /* gives way when the terminal is too narrow */
-        COLUMN_TREE = 1 << 2,     /* shows which row stands under which */
+        COLUMN_TREE = 1 << 2,     /* shows the rows as a tree */
         COLUMN_JSON = 1 << 3,     /* for scripts only */
         COLUMN_TEXT = 1 << 4,     /* for people only */
         COLUMN_IF_KNOWN = 1 << 5, /* for people only if some row has it */
