@@ -9,6 +9,7 @@
 
 #include "bus-util.h"
 #include "cgroup/container.h"
+#include "service/core/arbiter.h"
 #include "service/core/job.h"
 
 int bus_check_known_flags(uint64_t flags, uint64_t known, sd_bus_error *error) {
@@ -20,6 +21,16 @@ int bus_check_known_flags(uint64_t flags, uint64_t known, sd_bus_error *error) {
 
 int bus_check_flags(uint64_t flags, sd_bus_error *error) {
         return bus_check_known_flags(flags, 0, error);
+}
+
+int bus_answer(Manager *m, sd_bus_message *call, const char *types, ...) {
+        va_list arguments;
+
+        arbiter_flush(m);
+        va_start(arguments, types);
+        int r = sd_bus_reply_method_returnv(call, types, arguments);
+        va_end(arguments);
+        return r;
 }
 
 int bus_peer_error(int r, sd_bus_error *error) {

@@ -24,6 +24,10 @@ int bus_check_string(const char *name, const char *s, sd_bus_error *error);
 /* Sets the error for a caller whose process could not be read. */
 int bus_peer_error(int r, sd_bus_error *error);
 
+/* Answers a call that has changed something, as sd_bus_reply_method_return() does, after the resulting verdicts are
+ * written: the caller may look at its page. */
+int bus_answer(Manager *m, sd_bus_message *call, const char *types, ...);
+
 /* Reads and checks the flags, the last argument of many methods. */
 int bus_read_flags(sd_bus_message *message, sd_bus_error *error);
 

@@ -87,8 +87,7 @@ static int claim_call_step(void *userdata) {
 
         if (claim_begin_step(&call->begin))
                 return 1;
-        arbiter_flush(call->begin.claim->manager);
-        return MIN(sd_bus_reply_method_return(call->message, "h", call->fd), 0);
+        return MIN(bus_answer(call->begin.claim->manager, call->message, "h", call->fd), 0);
 }
 
 static int claim_go_on(Manager *m, sd_bus_message *message, const Peer *peer, const ClaimParameters *p) {

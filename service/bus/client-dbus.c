@@ -196,8 +196,7 @@ static int suspend(sd_bus_message *message, Client *c, bool suspended, sd_bus_er
         }
         client_set_suspended(c, suspended);
         audit_suspended(c->manager, message, &o, suspended);
-        arbiter_flush(c->manager);
-        return sd_bus_reply_method_return(message, NULL);
+        return bus_answer(c->manager, message, NULL);
 }
 
 BUS_CHANGE(method_suspend, Client *c, c->manager) {

@@ -317,8 +317,7 @@ BUS_MANAGER_CHANGE(method_set_policy) {
         r = d ? change_one(d, message, &change) : change_all(m, message, &change);
         if (r < 0)
                 return device_error(r, error);
-        arbiter_flush(m);
-        return sd_bus_reply_method_return(message, NULL);
+        return bus_answer(m, message, NULL);
 }
 
 BUS_GETTER(get_busy) {

@@ -166,9 +166,8 @@ static int create_cgroup_job(Manager *m, sd_bus_message *message, const JobArgum
                 return bus_error_from_errno(r, error);
         }
         audit_job(m, message, j, &p, peer->pid);
-        arbiter_flush(m);
         _cleanup_free_ char *path = group_path(g);
-        r = sd_bus_reply_method_return(message, "so", "", path);
+        r = bus_answer(m, message, "so", "", path);
         return r < 0 ? r : 1;
 }
 
@@ -189,9 +188,8 @@ static int create_own_job(Manager *m, sd_bus_message *message, const JobArgument
                 return bus_error_from_errno(r, error);
         turn_look(m);
         audit_job(m, message, j, &p, peer->pid);
-        arbiter_flush(m);
         _cleanup_free_ char *path = group_path(j->group);
-        return sd_bus_reply_method_return(message, "so", j->token, path);
+        return bus_answer(m, message, "so", j->token, path);
 }
 
 BUS_MANAGER_CHANGE(method_create_job) {

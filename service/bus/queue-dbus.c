@@ -223,8 +223,7 @@ static int suspend(sd_bus_message *message, Queue *q, bool suspended, sd_bus_err
         queue_set_suspended(q, suspended);
         queue_write(q);
         audit_suspended(q->manager, message, &o, suspended);
-        arbiter_flush(q->manager);
-        return sd_bus_reply_method_return(message, NULL);
+        return bus_answer(q->manager, message, NULL);
 }
 
 BUS_CHANGE(method_suspend, Queue *q, q->manager) {

@@ -332,8 +332,7 @@ BUS_MANAGER_CHANGE(method_unregister_queue) {
         if (r < 0)
                 return r;
         queue_free(q);
-        arbiter_flush(m);
-        return sd_bus_reply_method_return(message, NULL);
+        return bus_answer(m, message, NULL);
 }
 
 /* --- wishes --- */
@@ -395,6 +394,5 @@ BUS_MANAGER_CHANGE(method_hint) {
         queue_write(q);
         if (r < 0)
                 return r;
-        arbiter_flush(m);
-        return sd_bus_reply_method_return(message, NULL);
+        return bus_answer(m, message, NULL);
 }

@@ -34,8 +34,7 @@ int group_suspend(sd_bus_message *message, Group *g, bool suspended, sd_bus_erro
         audit_suspended(m, message, &o, suspended);
         observers_group_changed(g, GROUP_KEPT);
         group_gc(g);
-        arbiter_flush(m);
-        return sd_bus_reply_method_return(message, NULL);
+        return bus_answer(m, message, NULL);
 }
 
 /* Finds the cgroup that a name without a group stands for: a slice's follows from its name. */
@@ -72,8 +71,7 @@ static int suspend_cgroup(sd_bus_message *message, Manager *m, const char *name,
         group_set_suspended(g, true);
         audit_suspended(m, message, &o, true);
         observers_group_changed(g, GROUP_KEPT);
-        arbiter_flush(m);
-        return sd_bus_reply_method_return(message, NULL);
+        return bus_answer(m, message, NULL);
 }
 
 static Group *find_group(Manager *m, const char *name) {

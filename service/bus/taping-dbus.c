@@ -81,6 +81,5 @@ BUS_MANAGER_CHANGE(method_start_recording) {
         if (r < 0)
                 return r;
         audit_start(m, message, devices);
-        arbiter_flush(m);
-        return sd_bus_reply_method_return(message, "h", fd);
+        return bus_answer(m, message, "h", fd);
 }
