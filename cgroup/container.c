@@ -99,7 +99,7 @@ static int unhex(char c) {
         return p ? (int) (p - (const char *) HEX) : -1;
 }
 
-/* systemd's \xNN, in place, where it stands for what can be printed. */
+/* systemd's \xNN, in place, where it means a character that can be printed. */
 static void unescape(char *s) {
         char *out = s;
 

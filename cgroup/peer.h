@@ -5,7 +5,7 @@
  * Peers: the process at the other end of a connection
  *
  * A pid alone is never trusted: it can be reused between two looks. So a Peer holds a pidfd, and data from /proc is
- * used only if the pidfd still stands for a living process after the reading.
+ * used only if the pidfd still names a living process after the reading.
  *
  * For a bus peer more time passes: the bus took the pid when the connection was made, and a socket outlives the process
  * that opened it. So the peer is the process of the bus's own pidfd or, if the bus has none, one that started before

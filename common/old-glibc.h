@@ -34,7 +34,7 @@
 #        define OLD_GLIBC(name, version) __asm__(".weak " name "\n.symver " name ", " name "@" version)
 
 OLD_GLIBC("dladdr", OLD_GLIBC_FIRST);
-#        ifndef OLD_GLIBC_OWN_DLCLOSE /* who stands in front of it cannot ask for a version of it */
+#        ifndef OLD_GLIBC_OWN_DLCLOSE /* a file that interposes it cannot ask for a version of it */
 OLD_GLIBC("dlclose", OLD_GLIBC_FIRST);
 #        endif
 OLD_GLIBC("dladdr1", OLD_GLIBC_2_3_3);

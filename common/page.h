@@ -217,7 +217,7 @@ typedef struct PageSlot {
 _Static_assert(sizeof(PageHeader) <= PAGE_HEADER_SIZE, "header fits its page");
 _Static_assert(sizeof(PageSlot) == 3 * PAGE_LINE, "a slot is three lines");
 _Static_assert(offsetof(PageSlot, outstanding) == PAGE_LINE, "the client's line starts on a line");
-_Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "two words are loaded as one, whoever writes them");
+_Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "two words are loaded as one, whichever side writes them");
 _Static_assert(offsetof(PageSlot, waiters) == offsetof(PageSlot, outstanding) + 4, "side by side");
 _Static_assert(offsetof(PageSlot, launched_ns) == 2 * PAGE_LINE, "the stamps have their own line");
 _Static_assert(offsetof(PageHeader, lease_until_ns) == PAGE_LINE, "the lease has its own line");

@@ -6,7 +6,7 @@
  *
  * From these rows come the enum and the struct of service/settings/settings.h, how files and the bus are read, what
  * is kept, explained and logged, the properties of groups and clients, and the keys of `xschedctl set`, to which
- * tests hold the completions and the manual pages. Whoever takes the rows gives a macro
+ * tests hold the completions and the manual pages. A file that includes the rows gives a macro
  *
  *     ROW(arg, KEY, Name, name, field, TYPE, min, max, usual, LOWERS, INHERITS, WHOSE, HOME, range)
  *

@@ -9,7 +9,7 @@
  * has in it stays, behind ours. The file is mounted over the image's, so that nothing of ours stays in the image but,
  * where it had none, an empty one.
  *
- * Names are resolved in the container's root alone: the image is somebody else's.
+ * Names are resolved in the container's root alone: the image is not trusted.
  */
 
 #include "common/macro.h"

@@ -4,7 +4,7 @@
 /*
  * What a runtime tells its hooks of a container: OCI's "state", as JSON on standard input
  *
- * Whoever starts the container has a say in it: its annotations are his, its names are the engine's.
+ * The user who starts the container has a say in it: its annotations are his, its names are the engine's.
  */
 
 #include <json-c/json.h>

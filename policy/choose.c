@@ -8,7 +8,7 @@
  * where it was, and so does the inside of a node. What an ordering says (order.h) is in the queues: they are fair ones
  * (fair.h), or those of ranks (rank.h).
  *
- * Each dispatch decides in this order, and every decision is the function of what stands in struct Policy:
+ * Each dispatch decides in this order, and every decision is a function of struct Policy:
  *
  *   refill    Nodes whose period has ended go on.
  *   tick      The ordering is asked of those whose slices are used up, or whose alarms have come: ordering.h.
@@ -18,7 +18,7 @@
  *             and work-conserving: a fair queue leaves no slot empty while somebody waits.
  *   guarantee A node below which nobody was chosen, and which is due (guarantee.h), gets a turn: one of the places is
  *             taken from the active tier, and goes to the highest tier of the node, by its own tree. Meanwhile that
- *             branch stands in no queue above, but is charged there for what it runs, as far as a queue can remember: a
+ *             branch is in no queue above, but is charged there for what it runs, as far as a queue can remember: a
  *             guaranteed share is part of what weight gives, and comes on top only where it is more. A turn ends early
  *             as soon as the node would run without it. One at a time: all minima together are worth at most one place.
  *   linger    An entity that goes idle after it ran may be back in no time; how long it is worth keeping the device
@@ -39,9 +39,9 @@
  *             that contend. Without the bound a tier of n idle entities would cost n grants whenever it becomes or
  *             ceases to be the highest. Of those looked at the ones that a maximum stops, and those that have tails,
  *             are left out.
- *   await     Whoever was chosen, and would share the device with what an equal has in flight, is granted
+ *   await     An entity that was chosen, and would share the device with what an equal has in flight, is granted
  *             later: drain.h.
- *   report    Whoever is granted is in one list, whose length is that of the reasons to be in it: concurrency + one
+ *   report    The granted entities are in one list, whose length is that of the reasons to be in it: concurrency + one
  *             turn of each kind + POLICY_ADVANCE_MAX + the last runner + the lingered-for one, and what is new.
  *             Everybody in it without a reason is held, then everybody with a reason is granted; entities that are held
  *             and stay held, idle ones of lower tiers above all, are not looked at. A grant goes out only if it differs
@@ -57,10 +57,10 @@
  * answer is never.
  *
  * Time. Usage is accounted in full, and charged to fair time, maxima and minima, also when we are asked later than we
- * wanted: whoever was granted, or drained, ran on, and owes that to the others. But from POLICY_LATE_MAX on, lateness
- * is the absence of our caller (a stopped service), in which no verdict meant anything, and it would be unfair to
- * charge more of it than a slice to whoever was granted when it began. What is blocked by a tail (drain.h) is charged
- * nothing until that is over.
+ * wanted: the entity that was granted, or drained, ran on, and owes that to the others. But from POLICY_LATE_MAX on,
+ * lateness is the absence of our caller (a stopped service), in which no verdict meant anything, and it would be unfair
+ * to charge more of it than a slice to the entity that was granted when it began. What is blocked by a tail (drain.h)
+ * is charged nothing until that is over.
  *
  * Cost of an event: the walks of the fair queues on the path to the root, at most POLICY_DEPTH_MAX times O(log n); the
  * paths of the runners, O(concurrency * depth); the lists, O(1) an entity touched; the tiers, a look through a bit set

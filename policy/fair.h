@@ -75,7 +75,7 @@ struct FairNode {
         AvlNode order;         /* waiting */
         FairNode *prev, *next; /* running, or remembered */
         FairState state;
-        FairQueue *below; /* the queue that it stands for; NULL: none */
+        FairQueue *below; /* the queue that it represents; NULL: none */
         uint32_t places, used;
         uint32_t blocked; /* part of `used`: places that tails still have; only the caller writes it */
         bool full;        /* running, and its weight is worth all its places */

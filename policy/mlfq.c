@@ -4,14 +4,14 @@
  * Multi-level feedback queue (MLFQ; Corbato et al., "An Experimental Time-Sharing System", 1962, with the rules of
  * Arpaci-Dusseau, "Operating Systems: Three Easy Pieces", chapter 8)
  *
- * Nobody says what is interactive: whoever needs the device for moments shows that. An entity begins at the highest
- * level. When it has used up the budget of its level, in how many pieces ever, it goes down one; budgets, and turns,
- * double from level to level, so that batch work is switched seldom. MLFQ_BOOST_NS after it last went down it is at the
- * top again: so nobody is starved, and who changes his habits is not held to his past. At one level they take turns,
- * group by group over the tree.
+ * Nobody says what is interactive: an entity that needs the device for moments shows that. An entity begins at the
+ * highest level. When it has used up the budget of its level, in how many pieces ever, it goes down one; budgets, and
+ * turns, double from level to level, so that batch work is switched seldom. MLFQ_BOOST_NS after it last went down it is
+ * at the top again: so nobody is starved, and who changes his habits is not held to his past. At one level they take
+ * turns, group by group over the tree.
  *
  * Who is new is at the top. So where there are several parties, those of one have together no more than MLFQ_PARTY
- * budgets of a level in each MLFQ_BOOST_NS: when those are used up, whoever of them is at that level goes down, and who
+ * budgets of a level in each MLFQ_BOOST_NS: when those are used up, those of them at that level go down, and who
  * comes begins below it. An entity that is its whole party has all of them. So neither many processes nor those that
  * are started anew win anything, and one that is interactive has a part that its party's batch work cannot use up.
  *

@@ -6,7 +6,7 @@
  *
  * A `ranked` ordering (order.h) gives each entity a rank, and the lowest rank is next. Nodes do not change that order,
  * but a node that its maximum stops has to leave with everything below in one step. So each node has a queue, as in
- * fair.h, and the node that stands for a queue in the one above has the rank of that queue's first entity: then the
+ * fair.h, and the node that represents a queue in the one above has the rank of that queue's first entity: then the
  * first of the root's queue is the first of all.
  *
  * Choosing an entity moves nothing: the queues hold all entities that could run, and rank_queue_next() searches for the
@@ -23,11 +23,11 @@
 
 void rank_queue_init(FairQueue *q);
 
-/* Away -> here. A node that stands for a queue takes that queue's rank; the caller has set an entity's rank. */
+/* Away -> here. A node that represents a queue takes that queue's rank; the caller has set an entity's rank. */
 void rank_queue_join(FairQueue *q, FairNode *n, uint32_t places);
 void rank_queue_leave(FairQueue *q, FairNode *n);
 
-/* Called after the queue that a node stands for has changed, while the node is here. Returns whether the queues above
+/* Called after the queue that a node represents has changed, while the node is here. Returns whether the queues above
  * have to be updated. */
 bool rank_queue_fit(FairQueue *q, FairNode *n, uint32_t places);
 

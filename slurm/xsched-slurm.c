@@ -3,7 +3,7 @@
 /*
  * xsched-slurm: what the plugin asks the controller, in a program that can be given up
  *
- * xsched-slurm job ID: prints the partition and the QOS of a job. Both are the controller's word: what stands in the
+ * xsched-slurm job ID: prints the partition and the QOS of a job. Both are the controller's word: what is in the
  * job's environment its user can change.
  */
 

@@ -16,7 +16,7 @@
  * done.
  *
  * Always allowed, without a question: root, and the user that the service runs as. Where polkit is not in use (a
- * private bus) or not there (no owner of its name, none can be started) the table of auth_decide() stands in for it:
+ * private bus) or not there (no owner of its name, none can be started) the table of auth_decide() takes its place:
  * owners may do to their own things what only lowers, everybody may register, all else is denied.
  */
 
@@ -43,13 +43,13 @@ typedef struct AuthRequest {
         AuthAction action;
         const char *verb; /* what is done, for the dialog and for rules: "set", "suspend", "reload"; may be NULL */
         const char *target; /* to what: a group's name, a device's id; may be NULL */
-        uid_t owner; /* whose thing it is, for AUTH_MANAGE_OWN; AUTH_NO_OWNER (or 0) when nobody's in particular */
+        uid_t owner; /* whose thing it is, for AUTH_MANAGE_OWN; AUTH_NO_OWNER (or 0) when it has no owner */
 } AuthRequest;
 
 typedef struct Auth Auth;
 
 /* polkit: whether it may be asked at all. Yes on the system bus only: on a bus that somebody made for himself, the
- * owner of polkit's name is whoever took it. */
+ * owner of polkit's name is any process that took it. */
 int auth_new(sd_bus *bus, bool polkit, Auth **ret);
 Auth *
 auth_free(Auth *a); /* pending questions are dropped, their calls end without an answer; returns NULL */
@@ -87,7 +87,7 @@ typedef struct AuthGrant {
 
 const AuthGrant *auth_last_grant(const Auth *a);
 
-/* The table that stands in for polkit. Pure. */
+/* The table that takes polkit's place. Pure. */
 bool auth_decide(AuthAction action, uid_t sender, uid_t owner, uid_t service);
 
 /* Who is calling is known already, for the message that is about to be dispatched: the bus need not be asked. `user` is

@@ -10,7 +10,7 @@
  * that, too, the kernel may make a wait (SO_LINGER), which a signal ends.
  *
  * So a socket is read without room for descriptors, and is closed by a thread that a signal wakes. Of a user one thread
- * at most closes at a time: whoever makes that long has his own wait, and nobody else.
+ * at most closes at a time: a user who makes that long has his own wait, and no other's.
  */
 
 #include <stdbool.h>

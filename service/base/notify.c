@@ -41,7 +41,7 @@ typedef struct Notification {
 } Notification;
 
 static struct {
-        int socket;            /* connected, does not block; -EBADF: whoever sends waits */
+        int socket;            /* connected, does not block; -EBADF: the sender waits */
         Notification *waiting; /* list, the first is the next */
         sd_event_source *writable, *watchdog;
         uint64_t watchdog_ns;

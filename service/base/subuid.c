@@ -23,7 +23,7 @@ typedef struct Range {
 /* From `first` to before the next one's. */
 typedef struct Segment {
         uint32_t first;
-        uint32_t range; /* NONE: nobody's */
+        uint32_t range; /* NONE: of no user */
 } Segment;
 
 struct Subuids {

@@ -37,7 +37,7 @@ int group_suspend(sd_bus_message *message, Group *g, bool suspended, sd_bus_erro
         return bus_answer(m, message, NULL);
 }
 
-/* Finds the cgroup that a name without a group stands for: a slice's follows from its name. */
+/* Finds the cgroup that a name without a group means: a slice's follows from its name. */
 static int find_cgroup(const char *name, char **ret, sd_bus_error *error) {
         _cleanup_free_ char *path = NULL;
         uint64_t id;

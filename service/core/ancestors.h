@@ -4,7 +4,7 @@
 /*
  * Ancestors: the processes that a process comes from, itself first
  *
- * They are read once, one at a time, and kept. A process whose parent has died before that counts as nobody's
+ * They are read once, one at a time, and kept. A process whose parent has died before that is taken for no process's
  * descendant: its later parent is a reaper.
  */
 

@@ -14,7 +14,7 @@ typedef struct Known {
         size_t n_active;
 } Known;
 
-/* Whoever may register can name a device that nobody has. */
+/* A process that may register can name a device that does not exist. */
 static bool is_made_up(const Device *d) {
         return !d->gpu && device_settings_is_empty(&d->runtime) &&
                         !config_names_device(d->manager->config, d->id);

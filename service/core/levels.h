@@ -9,8 +9,8 @@
  * because levels of unwatched entities are not known.
  *
  * A device counts for others only if it is a GPU that the kernel knows, or if the administrator has named it: by
- * settings at run time, or by a section of the configuration with just its id. Any other may be made up by whoever
- * wants to be in everybody's way.
+ * settings at run time, or by a section of the configuration with just its id. Any other may be made up by a process
+ * that wants to be in everybody's way.
  *
  * Cost: nothing where no device has a global policy; else two looks at each device when the level of one changes, or
  * whether it has clients.

@@ -31,7 +31,7 @@ typedef enum OriginOwner {
 /* An attribute that is no setting: user.xsched.label.namespace, ... */
 typedef struct OriginLabel {
         char *key, *value;
-        bool claimed; /* user.xsched.claim.*: whoever started the container says so */
+        bool claimed; /* user.xsched.claim.*: the user who started the container says so */
         struct OriginLabel *next;
 } OriginLabel;
 

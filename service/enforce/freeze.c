@@ -218,8 +218,8 @@ static int on_thawed(sd_bus_message *reply, void *userdata, sd_bus_error *error)
         return 0;
 }
 
-/* The call needs no person's authorization: whoever suspends was asked already, and this is between the service and
- * systemd. */
+/* The call needs no person's authorization: the caller of Suspend was asked already, and this is between the service
+ * and systemd. */
 static int ask(Freezer *f, const char *method, sd_bus_message_handler_t answer) {
         _cleanup_(sd_bus_message_unrefp)
         sd_bus_message *call = NULL;

@@ -8,7 +8,7 @@
  * holds only the keys that its files give. The class "default" always exists, with or without a file.
  *
  * [Match] says whose class it is by itself. Of several classes that match, the first by name is taken, and counts as if
- * it had been assigned there: it stands below what the unit itself says, and above what its slices say.
+ * it had been assigned there: it comes below what the unit itself says, and above what its slices say.
  */
 
 #include "common/conf-files.h"

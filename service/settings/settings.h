@@ -5,7 +5,7 @@
  * Settings: what a person, a job, a class or a process asks for, and what comes of it
  *
  * A Settings names some of the keys and leaves the others alone: `mask` says which. Settings come in layers, the first
- * layer that names a key wins it (settings_resolve()). A class that is named by a layer stands right below that layer's
+ * layer that names a key wins it (settings_resolve()). A class that is named by a layer is right below that layer's
  * own keys, and above the layers that follow. A wish is a layer that can only lower: it is applied last, by taking the
  * smaller value.
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The functions of libcuda that the layer stands in front of, and those that it calls
+ * The functions of libcuda that the layer interposes, and those that it calls
  *
  * HOOKED   has a function of the layer's own, of the same name
  * COUNTED  is counted, and goes straight on: work for the device that is not gated, and what waits for it

@@ -305,7 +305,7 @@ BEGINS_CAPTURE(cuStreamBeginCaptureToGraph_ptsz, GRAPH_PARAMS, GRAPH_TYPES, stre
 ENDS_CAPTURE(cuStreamEndCapture)
 ENDS_CAPTURE(cuStreamEndCapture_ptsz)
 
-/* --- what stands in front of what --- */
+/* --- which hook is for which function --- */
 
 static void *hook_of(CudaEntry e) {
         static void *const hooks[_CUDA_ENTRY_MAX] = {

@@ -184,7 +184,7 @@ static uint64_t runtime_number(const KfdRuntime *r) {
         return 0;
 }
 
-/* Where somebody else stands in front of the runtime, some may be his, and the others behind him. */
+/* Where another library interposes the runtime, some may be its own, and the others are behind it. */
 static Function find(void *handle, void *own, void **any, const char *name) {
         void *f = handle ? dlsym(handle, name) : NULL;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The OpenCL layer: what the loader calls when our path stands in OPENCL_LAYERS
+ * The OpenCL layer: what the loader calls when our path is in OPENCL_LAYERS
  *
  * Loaders hand us a table of functions and take one back. The tables of different loaders have different lengths
  * (each new OpenCL version appends), so ours has the length of theirs: hooks are put over the entries that both

@@ -3,7 +3,7 @@
 /*
  * The same hooks as preloaded symbols, for loaders without layers
  *
- * An application that was linked against libOpenCL calls these when our library stands in LD_PRELOAD. The functions
+ * An application that was linked against libOpenCL calls these when our library is in LD_PRELOAD. The functions
  * below are looked up in the libOpenCL that is really loaded, by its handle: RTLD_NEXT alone does not see libraries
  * that were loaded privately (Python extensions), and opening one by path could bring in a second.
  *

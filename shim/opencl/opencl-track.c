@@ -3,7 +3,7 @@
 /*
  * Tracked launches: from their submission until they are known to have completed
  *
- * Every tracked launch stands in its queue's record, with its event, or without (opencl-tail.h). One thread at a
+ * Every tracked launch is in its queue's record, with its event, or without (opencl-tail.h). One thread at a
  * time, the harvester, asks the runtime which have completed and removes those; a thread that comes meanwhile only
  * leaves word to look once more, which it does a few times, and then leaves the rest to the control thread. It comes
  * from five sides: the application has learned something itself (it finished, waited, read blocking, or asked), a

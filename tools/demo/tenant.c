@@ -199,7 +199,7 @@ int tenant_main(const TenantPlan *plan) {
         Tenant t = {.plan = plan, .up = claim_stdout()};
         pthread_t listener;
 
-        /* Ours to keep even when something stands between the parent and us. */
+        /* Ours to keep even when a process is between the parent and us. */
         (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
         (void) prctl(PR_SET_TIMERSLACK, 1UL);
 

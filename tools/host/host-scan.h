@@ -9,9 +9,9 @@
  * process has open takes privileges (CAP_SYS_PTRACE, and CAP_DAC_READ_SEARCH for who is not root); whom we may not look
  * at is counted, and not passed over.
  *
- * Whoever is looked at is not waited for: no file of his is asked for anything. What he has mapped is read of those
- * alone that have a GPU open and are not registered; the kernel makes that wait while he changes it, so it is a child's
- * work, which is killed after HOST_READ_NS.
+ * A process that is looked at is not waited for: no file of its own is asked for anything. What it has mapped is read
+ * only of processes that have a GPU open and are not registered; the kernel makes that wait while they change it, so it
+ * is a child's work, which is killed after HOST_READ_NS.
  */
 
 #include <stdbool.h>

@@ -17,5 +17,5 @@ bool polkit_agent_is_useful(void);
 /* Returns when polkit knows the agent, or when there will be none. Nothing is done when one runs. */
 void polkit_agent_open(void);
 
-/* To be called before the terminal becomes somebody else's. */
+/* To be called before another process has the terminal. */
 void polkit_agent_close(void);

@@ -3,7 +3,7 @@
 /*
  * cdi: what container engines have to know of us, in the words of the Container Device Interface
  *
- * One device for each class. Whoever names it in a container gets the libraries of the shim, the directory of the
+ * One device for each class. A container that names it gets the libraries of the shim, the directory of the
  * service's socket, and two calls of xsched-oci-hook; nothing of the environment, since an engine puts that in the
  * place of what the user has given. JSON is YAML, too.
  */
