@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
+#include "array.h"
 #include "conf-files.h"
 
 static const char *base_name(const char *path) {
@@ -22,7 +23,7 @@ static int compare_base_names(const void *a, const void *b) {
 }
 
 static int add(ConfFiles *f, char *path) {
-        char **grown = reallocarray(f->paths, f->n + 1, sizeof(char *));
+        char **grown = array_grow(f->paths, f->n, sizeof(char *));
         if (!grown)
                 return -ENOMEM;
         f->paths = grown;

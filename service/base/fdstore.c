@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <systemd/sd-daemon.h>
 
+#include "common/array.h"
 #include "common/parse-util.h"
 #include "common/process.h"
 #include "fdstore.h"
@@ -142,7 +143,7 @@ static StoredClient *find_or_add(StoredFds *s, uint64_t id) {
                 if (s->clients[i].id == id)
                         return s->clients + i;
 
-        StoredClient *grown = reallocarray(s->clients, s->n_clients + 1, sizeof(StoredClient));
+        StoredClient *grown = array_grow(s->clients, s->n_clients, sizeof(StoredClient));
         if (!grown)
                 return NULL;
         s->clients = grown;

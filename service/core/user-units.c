@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <stdio.h>
 
+#include "common/array.h"
 #include "user-units.h"
 
 #define KEY_SIZE 16U
@@ -32,7 +33,7 @@ static int get_unit(UserUnits *u, const char *name, UserUnit **ret) {
         if (!item) {
                 if (isempty(name) || strlen(name) > NAME_MAX || u->n >= ORIGIN_DEPTH)
                         return 0;
-                UserUnit *grown = reallocarray(u->items, u->n + 1, sizeof(UserUnit));
+                UserUnit *grown = array_grow(u->items, u->n, sizeof(UserUnit));
                 if (!grown)
                         return -ENOMEM;
                 u->items = grown;

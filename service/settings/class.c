@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "class.h"
+#include "common/array.h"
 #include "common/parse-util.h"
 #include "service/base/log.h"
 
@@ -122,7 +123,7 @@ const Class *classes_match(const Classes *c, const MatchFacts *f, const MatchFac
 
 /* Takes ownership of the class's memory. */
 static int classes_add(Classes *c, Class *class) {
-        Class *grown = reallocarray(c->classes, c->n + 1, sizeof(Class));
+        Class *grown = array_grow(c->classes, c->n, sizeof(Class));
         if (!grown)
                 return -ENOMEM;
         c->classes = grown;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "cgroup/cgroup-path.h"
+#include "common/array.h"
 #include "common/parse-util.h"
 #include "match.h"
 
@@ -122,7 +123,7 @@ static bool is_sensible(MatchKey key, const char *word) {
 static int match_add(Match *m, const MatchPattern *from) {
         if (m->n >= PATTERNS_MAX)
                 return -E2BIG;
-        MatchPattern *grown = reallocarray(m->patterns, m->n + 1, sizeof(MatchPattern));
+        MatchPattern *grown = array_grow(m->patterns, m->n, sizeof(MatchPattern));
         if (!grown)
                 return -ENOMEM;
         m->patterns = grown;

@@ -12,6 +12,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "common/array.h"
 #include "common/page.h"
 #include "common/parse-util.h"
 #include "device-settings.h"
@@ -202,7 +203,7 @@ static int open_device(const char *argument, void *userdata, ConfTarget *ret) {
         if (!o) {
                 if (c->n_sections >= SECTIONS_MAX)
                         return -E2BIG;
-                DeviceSection *grown = reallocarray(c->sections, c->n_sections + 1, sizeof(*grown));
+                DeviceSection *grown = array_grow(c->sections, c->n_sections, sizeof(*grown));
                 if (!grown)
                         return -ENOMEM;
                 c->sections = grown;

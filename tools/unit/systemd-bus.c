@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <systemd/sd-daemon.h>
 
+#include "common/array.h"
 #include "common/time-util.h"
 #include "tools/shared/ctl-bus.h"
 #include "tools/unit/systemd-bus.h"
@@ -160,7 +161,7 @@ int systemd_unit_processes(sd_bus *bus, const char *unit, sd_bus_error *e, uint3
         if (r >= 0)
                 r = sd_bus_message_enter_container(reply, 'a', "(sus)");
         while (r >= 0 && (r = sd_bus_message_read(reply, "(sus)", &cgroup, &pid, &command)) > 0) {
-                uint32_t *more = realloc(pids, (n + 1) * sizeof(*pids));
+                uint32_t *more = array_grow(pids, n, sizeof(*pids));
                 if (!more)
                         return -ENOMEM;
                 pids = more;

@@ -26,7 +26,7 @@ int plot_record_device(PlotRecord *r, const char *id, size_t *ret) {
                         *ret = i;
                         return 0;
                 }
-        char **devices = reallocarray(r->devices, r->n_devices + 1, sizeof(char *));
+        char **devices = array_grow(r->devices, r->n_devices, sizeof(char *));
         if (!devices)
                 return -ENOMEM;
         r->devices = devices;

@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 
+#include "common/array.h"
 #include "tools/shared/ctl-bus.h"
 #include "tools/shared/table.h"
 #include "tools/shared/terminal.h"
@@ -85,7 +86,7 @@ static void objects_done(Objects *o) {
 
 /* Takes ownership of *object, also on failure. */
 static int objects_add(Objects *o, Object *object) {
-        Object *items = reallocarray(o->items, o->n + 1, sizeof(Object));
+        Object *items = array_grow(o->items, o->n, sizeof(Object));
 
         if (!items) {
                 object_done(object);
