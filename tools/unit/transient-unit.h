@@ -7,6 +7,10 @@
  * What the options ask for becomes properties of the unit, as systemd-run(1) has it; the properties' names and meanings
  * are systemd's. The class and the settings of a service travel as LogExtraFields=, where the scheduler reads them: it
  * needs to be told nothing else.
+ *
+ * systemd-run(1) is not executed for this, because it would not give the same: settings in a user's manager are set for
+ * the main process, once it runs and while xschedctl waits for its end, and a systemd-run that waits does not say which
+ * process that is; and it does not pass SIGINT on to the unit.
  */
 
 #include "common/process.h"
