@@ -33,7 +33,7 @@
 #include "tests/lib/deadline.h"
 #include "xsched/xsched.h"
 
-#define QUEUES_MAX 64
+#define QUEUES_MAX 1024
 
 static XschedQueue *queues[QUEUES_MAX];
 static size_t n_queues;

@@ -6,6 +6,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
@@ -111,9 +112,15 @@ void pager_open(const Ctl *c) {
 }
 
 void pager_close(void) {
-        fflush(stdout);
+        bool lost = fflush(stdout) != 0 || ferror(stdout);
+
         if (pager_pid <= 0)
                 return;
+        /* The pager was left before it had read all: that is no error, and the rest is not printed. */
+        if (lost) {
+                __fpurge(stdout);
+                clearerr(stdout);
+        }
         /* The end of the file; nothing is printed after it. */
         (void) dup2(STDERR_FILENO, STDOUT_FILENO);
         while (waitpid(pager_pid, NULL, 0) < 0 && errno == EINTR)
