@@ -32,6 +32,9 @@ static int append_device_settings(sd_bus_message *reply, const DeviceSettings *s
         if (r >= 0 && s->has_preemption)
                 r = sd_bus_message_append(
                                 reply, "{sv}", "Preemption", "s", preemption_to_string(s->preemption));
+        if (r >= 0 && s->has_accounting)
+                r = sd_bus_message_append(
+                                reply, "{sv}", "Accounting", "s", accounting_to_string(s->accounting));
         return r < 0 ? r : sd_bus_message_close_container(reply);
 }
 

@@ -362,11 +362,12 @@ class Changes(unittest.TestCase):
 
         before = now()
         ctl("set", target, "concurrency=2", "timeslice=7ms")
-        ctl("set", target, "timeslice=", "linger=99us")
+        ctl("set", target, "timeslice=", "linger=99us", "preemption=1", "accounting=sampled")
         self.assertEqual(now(), dict(before, Concurrency=2, LingerUSec=99))
+        found = {"Concurrency": 2, "LingerUSec": 99, "Preemption": "1", "Accounting": "sampled"}
         self.assertEqual(
             [r for r in ctl_json("list-settings") if r["target"] == target],
-            [{"target": target, "lifetime": "runtime", "settings": {"Concurrency": 2, "LingerUSec": 99}}],
+            [{"target": target, "lifetime": "runtime", "settings": found}],
         )
         ctl("reset", target)
         self.assertEqual(now(), before)
