@@ -488,8 +488,8 @@ static void on_due(Due *due) {
         device_touch(d);
 }
 
-int arbiter_device_init(Device *d) {
-        return due_init(&d->due, &d->manager->dues, on_due);
+void arbiter_device_init(Device *d) {
+        due_init(&d->due, &d->manager->dues, on_due);
 }
 
 void arbiter_tell_others(Device *d, bool gone, uint64_t now) {

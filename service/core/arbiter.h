@@ -43,8 +43,8 @@
 /* Processes whose CPU priority is read with that; in turn, where there are more. */
 #define ARBITER_NICE_LOOKS 256U
 
-/* Makes the timer of a new device; the arbiter runs it. */
-int arbiter_device_init(Device *d);
+/* Makes the due time of a new device, at which the arbiter dispatches it. */
+void arbiter_device_init(Device *d);
 
 /* levels.h: tells the other devices of this one's level; `gone`: it is about to get another policy. */
 void arbiter_tell_others(Device *d, bool gone, uint64_t now);

@@ -206,9 +206,7 @@ int device_get(Manager *m, const char *id, const char *name, const char *backend
         r = d->ops->new (&d->config, &callbacks, &d->policy);
         if (r < 0)
                 return r;
-        r = arbiter_device_init(d);
-        if (r < 0)
-                return r;
+        arbiter_device_init(d);
 
         HASH_ADD_KEYPTR(hh, m->devices, d->id, strlen(d->id), d);
         observers_device_added(d);

@@ -12,27 +12,26 @@
 
 #include <stdint.h>
 
+#include "policy/avl.h"
+
 typedef struct Due Due;
-typedef struct Dues Dues;
 
 typedef void DueHandler(Due *d);
 
+/* Those that are on, the earliest first. All zero is empty. */
+typedef struct Dues {
+        Avl order;
+} Dues;
+
 struct Due {
-        uint64_t at;    /* CLOCK_MONOTONIC ns; NSEC_INFINITY: off */
-        unsigned place; /* in Dues.heap, from 1; 0: off */
+        uint64_t at; /* CLOCK_MONOTONIC ns; NSEC_INFINITY: off */
         DueHandler *handler;
         Dues *dues;
+        AvlNode order; /* in Dues.order, while it is on */
 };
 
-/* The earliest is first. All zero is empty. */
-struct Dues {
-        Due **heap;
-        unsigned n;
-        unsigned n_made, n_allocated; /* room is made by due_init(), so that due_set() cannot fail */
-};
-
-/* Returns -ENOMEM. The handler is called by dues_turn(), when the due time is off again. */
-int due_init(Due *d, Dues *dues, DueHandler *handler);
+/* It is off. The handler is called by dues_turn(), when the due time is off again. */
+void due_init(Due *d, Dues *dues, DueHandler *handler);
 void due_done(Due *d); /* also of one that is all zero */
 
 /* NSEC_INFINITY: turns it off. */
@@ -44,6 +43,3 @@ uint64_t dues_next(const Dues *s);
 /* Calls the handlers of those that are due: as many as were on before at most, so that none keeps the loop. Returns how
  * many. */
 unsigned dues_turn(Dues *s, uint64_t now);
-
-/* Called when all are done. */
-void dues_done(Dues *s);

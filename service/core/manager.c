@@ -51,9 +51,8 @@ int manager_new(Config *config, Manager **ret) {
         int r = sd_event_default(&m->event);
         if (r < 0)
                 return r;
+        quick_init(m, &quick_ops);
         r = wakes_init(m);
-        if (r >= 0)
-                r = quick_init(m, &quick_ops);
         if (r >= 0)
                 r = lease_init(m);
         if (r >= 0)
@@ -103,7 +102,6 @@ Manager *manager_free(Manager *m) {
         closer_finish();
         wakes_done(m);
         quick_done(m);
-        dues_done(&m->dues);
         observers_free(m);
         sd_event_source_disable_unref(m->lease_source);
         attr_watch_free(m->attr_watch);

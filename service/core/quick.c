@@ -153,9 +153,9 @@ void quick_end(Queue *q) {
         DL_DELETE2(m->quick.queues, q, quick.prev, quick.next);
 }
 
-int quick_init(Manager *m, const QuickOps *ops) {
+void quick_init(Manager *m, const QuickOps *ops) {
         m->quick.ops = ops;
-        return due_init(&m->quick.due, &m->dues, on_due);
+        due_init(&m->quick.due, &m->dues, on_due);
 }
 
 void quick_done(Manager *m) {

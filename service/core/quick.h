@@ -62,7 +62,7 @@ typedef struct QuickOps {
         void (*sync_watch)(Queue *q);
 } QuickOps;
 
-int quick_init(Manager *m, const QuickOps *ops);
+void quick_init(Manager *m, const QuickOps *ops);
 void quick_done(Manager *m);
 
 /* Called after an edge of the queue was heard and looked at. Returns whether the queue is quick: then its watch flags
