@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The chain of a group's or a process's settings, as ExplainObject tells it: what holds, what was set, and what a
- * change would make of it. Pure but for words.
+ * The chain of a group's or a process's settings, as ExplainObject tells it: what holds and what was set. Pure but for
+ * words.
  */
 
 import { _, format } from "./words.js";
@@ -90,28 +90,6 @@ export function sentence({ source, why }) {
             return format(text(), match[1] || "");
     }
     return /^by class (.*)$/s.test(why) ? format(_("by $0"), why.slice(3)) : why || source;
-}
-
-const LOWERS = new Set(["wish", "owner", "user-unit"]);
-
-/* What would hold. `edits`: key -> value of what is set; `classes`: name -> key -> value. */
-export function wouldHold(keys, key, edits, classes) {
-    const lines = keys.get(key) || [], own = setSoFar(keys, key);
-    let value;
-
-    if (key in edits)
-        value = edits[key];
-    else if (!("Class" in edits) || own.runtime !== undefined || own.stored !== undefined)
-        return holds(keys, key);
-    else if (classes.get(edits.Class)?.[key] !== undefined)
-        value = classes.get(edits.Class)[key];
-    else
-        value = lines.find(l => l.source !== "override")?.value;
-    /* What only lowers counts on top of everything; an owner's is forgotten for what the administrator sets. */
-    for (const l of lines)
-        if (LOWERS.has(l.source) && !(l.source === "owner" && key in edits) && (key === "Priority" || key === "Weight"))
-            value = Math.min(value, l.value);
-    return value;
 }
 
 export function show(key, value) {

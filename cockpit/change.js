@@ -3,11 +3,11 @@
 /* Changing a group: what it would do is said first, and what was done can be taken back. */
 
 import { NAME, variant } from "./bus.js";
-import { holds, NAMES, readChain, setSoFar, show, wouldHold } from "./chain.js";
+import { holds, NAMES, readChain, setSoFar, show } from "./chain.js";
 import { openDialog } from "./dialog.js";
 import { el, replace } from "./dom.js";
 import { sharesAsked } from "./shares.js";
-import { _, format, percent, shortName } from "./words.js";
+import { _, format, percent, problem, shortName } from "./words.js";
 
 const GROUP = `${NAME}.Group`;
 const FIELDS = [
@@ -35,8 +35,16 @@ export class Change {
         Object.assign(this, { bus, model, name, owner, done, edits: {} });
     }
 
+    call(method, flags, settings) {
+        return this.bus.call(method, "ta{sv}", [flags, settings], this.bus.groupPath(this.name), GROUP);
+    }
+
     set(flags, settings) {
-        return this.bus.call("Set", "ta{sv}", [flags, settings], this.bus.groupPath(this.name), GROUP);
+        return this.call("Set", flags, settings);
+    }
+
+    flags() {
+        return this.element.elements.keep.value === "stored" ? STORED : 0;
     }
 
     async explain() {
@@ -87,7 +95,9 @@ export class Change {
         const keep = (value, text, disabled) => {
             const checked = value === "runtime";
 
-            return el("label", {}, el("input", { type: "radio", name: "keep", value, checked, disabled }), text);
+            const oninput = () => this.update();
+
+            return el("label", {}, el("input", { type: "radio", name: "keep", value, checked, disabled, oninput }), text);
         };
 
         this.element = el(
@@ -111,24 +121,49 @@ export class Change {
         this.update();
     }
 
-    /* Before and after of all that changes, and of the share. */
-    update() {
+    /* Before and after of all that changes, and of the share: the service says what would hold. */
+    async update() {
         const valid = this.element.checkValidity(), edited = Object.keys(this.edits).length > 0;
-        const rows = Object.keys(NAMES)
-            .map(key => [key, holds(this.keys, key), wouldHold(this.keys, key, this.edits, this.classes)])
-            .filter(([, before, after]) => before !== after);
+        const asked = (this.asked = {});
 
-        this.dialog.buttons[0].disabled = !valid || !edited;
+        this.dialog.buttons[0].disabled = true;
+        if (!edited || !valid) {
+            this.tell(
+                edited
+                    ? el("p", { class: "error" }, _("A value is out of range."))
+                    : el("p", { class: "subtle" }, _("Nothing is changed yet."))
+            );
+            return;
+        }
+        let then, refused;
+
+        try {
+            [then] = await this.call("Preview", this.flags(), travelling(this.edits));
+        } catch (error) {
+            refused = error;
+        }
+        if (asked !== this.asked) /* something else was typed meanwhile */
+            return;
+        this.dialog.buttons[0].disabled = Boolean(refused);
+        this.tell(
+            refused ? el("p", { class: "error" }, problem(refused)) : this.table(this.changes(then))
+        );
+    }
+
+    tell(what) {
+        replace(this.preview, el("h3", {}, _("What that would do")), what);
+    }
+
+    /* `then`: what would hold, of Preview. */
+    changes(then) {
+        const rows = Object.keys(NAMES)
+            .map(key => [key, holds(this.keys, key), then[key]?.v])
+            .filter(([key, before, after]) => before !== after || key in this.edits);
+
         this.after = Object.fromEntries(rows.map(([key, , after]) => [key, after]));
         const lines = rows.map(([key, before, after]) => [NAMES[key](), show(key, before), show(key, after)]);
 
-        const told = !edited
-            ? el("p", { class: "subtle" }, _("Nothing is changed yet."))
-            : !valid
-              ? el("p", { class: "error" }, _("A value is out of range."))
-              : this.table([...lines, ...this.shareLines()]);
-
-        replace(this.preview, el("h3", {}, _("What that would do")), told);
+        return [...lines, ...this.shareLines()];
     }
 
     table(lines) {
@@ -174,7 +209,7 @@ export class Change {
     }
 
     async apply() {
-        const keep = this.element.elements.keep.value, flags = keep === "stored" ? STORED : 0;
+        const flags = this.flags();
         const edits = { ...this.edits }, before = this.keys;
 
         await this.set(flags, travelling(edits));
@@ -201,11 +236,8 @@ export class Change {
         const stored = of("stored"), runtime = { ...of("owner"), ...of("runtime") };
         const forget = names.filter(key => !(key in (flags ? stored : runtime)));
 
-        if (forget.length > 0)
-            await this.set(flags, { Unset: variant("as", forget) });
-        if (flags && Object.keys(stored).length > 0)
-            await this.set(STORED, stored);
-        if (Object.keys(runtime).length > 0)
+        await this.set(flags, { ...(flags ? stored : runtime), Unset: variant("as", forget) });
+        if (flags && Object.keys(runtime).length > 0)
             await this.set(0, runtime);
         this.done(null);
     }

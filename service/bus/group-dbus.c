@@ -217,6 +217,13 @@ BUS_SETTER(set_setting, Group *g, g->manager) {
         return r < 0 ? r : SETTER_ANSWERS;
 }
 
+/* Stored settings replace those until the next boot. */
+static void give_way_to_stored(Group *g, const Settings *s) {
+        g->override.mask &= ~(s->mask | s->unset);
+        settings_give_way(&g->lowering, s, manager_lookup_class, g->manager);
+        g->lowering.mask &= ~s->unset;
+}
+
 static int set_override(
                 sd_bus_message *message, Group *g, uint64_t flags, const Settings *s, sd_bus_error *error) {
         bool keep = is_kept(g, flags);
@@ -225,13 +232,31 @@ static int set_override(
                 int r = store_more(g->manager, group_stored_name(g), s, error);
                 if (r < 0)
                         return r;
-                g->override.mask &= ~(s->mask |
-                                s->unset); /* the stored ones replace settings until the next boot */
-                settings_give_way(&g->lowering, s, manager_lookup_class, g->manager);
-                g->lowering.mask &= ~s->unset;
+                give_way_to_stored(g, s);
         } else
                 take_settings(message, g, s);
         return group_apply(g, message, s, keep);
+}
+
+/* What set_override() would do, done to a copy. */
+static int preview_override(sd_bus_message *message, const Group *g, uint64_t flags, const Settings *s) {
+        const Settings *former = overrides_find(&g->manager->overrides, group_stored_name(g));
+        Settings stored = former ? *former : SETTINGS_NULL, then;
+        _cleanup_(sd_bus_message_unrefp)
+        sd_bus_message *reply = NULL;
+        Group copy = *g;
+
+        if (is_kept(g, flags)) {
+                settings_merge(&stored, s);
+                give_way_to_stored(&copy, s);
+        } else
+                take_settings(message, &copy, s);
+        group_resolve_copy(&copy, &stored);
+        settings_from_resolved(&copy.resolved, &then);
+        int r = sd_bus_message_new_method_return(message, &reply);
+        if (r >= 0)
+                r = bus_append_settings(reply, &then);
+        return r < 0 ? r : sd_bus_message_send(reply);
 }
 
 BUS_CHECK(check_set) {
@@ -249,6 +274,15 @@ BUS_CHANGE(method_set, Group *g, g->manager) {
 
         int r = bus_read_set(g->manager, message, SET_FLAG_PERSISTENT, &set_flags, &s, error);
         return r < 0 ? r : set_override(message, g, set_flags, &s, error);
+}
+
+static int method_preview(sd_bus_message *message, void *userdata, sd_bus_error *error) {
+        const Group *g = userdata;
+        uint64_t flags;
+        Settings s;
+
+        int r = bus_read_set(g->manager, message, SET_FLAG_PERSISTENT, &flags, &s, error);
+        return r < 0 ? r : preview_override(message, g, flags, &s);
 }
 
 static AuthRequest reset_request(const Group *g) {
@@ -304,6 +338,7 @@ BUS_CHANGE(method_resume, Group *g, g->manager) {
 
 static const GateRule group_rules[] = {
                 BUS_SETTABLE_RULES,
+                {.method = method_preview},
                 {},
 };
 
@@ -472,6 +507,8 @@ static const sd_bus_vtable group_vtable[] = {
                 SD_BUS_PROPERTY("NPreempted", "t", get_preempted, 0, 0),
 
                 BUS_SETTABLE_METHODS,
+                SD_BUS_METHOD_WITH_ARGS("Preview", SD_BUS_ARGS("t", flags, "a{sv}", settings),
+                                SD_BUS_RESULT("a{sv}", effective), method_preview, BUS_ANY_USER),
 
                 SD_BUS_VTABLE_END,
 };

@@ -198,12 +198,12 @@ static void group_keep(Group *g) {
         group_lower_kept(g, &kept->lowered);
 }
 
-void group_resolve(Group *g) {
-        const Settings *stored = overrides_find(&g->manager->overrides, group_stored_name(g));
+static void group_stack_override(Group *g, const Settings *stored) {
         g->effective = stored ? *stored : SETTINGS_NULL;
         settings_merge(&g->effective, &g->override);
-        (void) group_match(g);
-        group_keep(g);
+}
+
+static void group_take_kept(Group *g) {
         g->resolved = g->kept.lowered;
         /* A guarantee that comes from the class belongs to the cgroup, which has it once, and not to each of its
          * jobs. */
@@ -213,6 +213,27 @@ void group_resolve(Group *g) {
                 g->resolved.policy.min = 0;
                 group_lower_kept(g, &g->resolved);
         }
+}
+
+void group_resolve(Group *g) {
+        group_stack_override(g, overrides_find(&g->manager->overrides, group_stored_name(g)));
+        (void) group_match(g);
+        group_keep(g);
+        group_take_kept(g);
+}
+
+void group_resolve_copy(Group *copy, const Settings *stored) {
+        SettingsLayer layers[GROUP_LAYERS_MAX];
+
+        group_stack_override(copy, stored);
+        (void) group_note_lowering(copy);
+        size_t n = group_layers(copy, layers);
+        settings_base_resolve(layers, n, manager_lookup_class, copy->manager, &copy->kept.base);
+        copy->kept.lowering = NULL; /* it is the group's: group_lower_kept() collects the copy's own */
+        copy->kept.n_lowering = 1;
+        copy->kept.lowered = copy->kept.base.all.resolved;
+        group_lower_kept(copy, &copy->kept.lowered);
+        group_take_kept(copy);
 }
 
 void group_own_settings_changed(Group *g) {

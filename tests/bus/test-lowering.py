@@ -262,6 +262,70 @@ class Owner(LoweringCase):
         until(lambda: [g[0] for g in self.call("ListGroups")] == [self.name], "the group to go")
 
 
+class Preview(LoweringCase):
+    """What a change would do is said first by who will do it: the layers that lower are on top of what is set."""
+
+    keep = True
+    KEYS = ("Class", "Priority", "Weight", "Max", "Min")
+
+    def setUp(self):
+        super().setUp()
+        self.path = self.agent.register({})
+        self.name = self.get("Group", self.path, CLIENT)
+        self.group = self.call("GetGroup", "s", self.name)
+
+    def effective(self):
+        return {k: self.get(k, self.group, GROUP) for k in self.KEYS}
+
+    def change(self, flags, settings):
+        """Returns what holds after the change, of which nothing held before it, and all of which was said."""
+        before, stored = self.effective(), sorted(map(str, self.call("ListSettings")))
+        said = self.c.call(NAME, self.group, GROUP, "Preview", "ta{sv}", flags, settings)[0]
+        self.assertEqual((self.effective(), sorted(map(str, self.call("ListSettings")))), (before, stored))
+        self.c.call(NAME, self.group, GROUP, "Set", "ta{sv}", flags, settings)
+        after = self.effective()
+        self.assertEqual({k: said[k] for k in self.KEYS}, after)
+        return [after[k] for k in self.KEYS[1:]]
+
+    def test_job_that_lowers(self):
+        """Max and Min are lowered as Priority and Weight are."""
+        process = process_id(self.agent.whereabouts()[0])
+        night = {"Priority": -50, "Weight": 20, "Max": 30}
+        self.call("CreateJob", "sa{sv}utt", "night", lowering.typed(night), *process, 1)
+        settings = {"Priority": ("i", 10), "Weight": ("u", 300), "Max": ("u", 80), "Min": ("u", 60)}
+        self.assertEqual(self.change(0, settings)[:3], [10, 300, 80])
+        _, job = self.agent.job({"Max": 15, "Weight": 5}, 0)
+        self.group = job
+        self.assertEqual(self.change(0, settings)[1:3], [5, 15])
+        self.assertEqual(self.change(0, {"Max": ("u", 10)})[1:3], [5, 10])
+
+    def test_owner(self):
+        """The owner's go on top of those that the administrator does not name, and give way to those that he does."""
+        self.agent.set(self.group, GROUP, {"Max": 20, "Weight": 30})
+        self.assertEqual(self.change(0, {"Weight": ("u", 300), "Class": ("s", "heavy")})[1:3], [300, 20])
+        said = self.agent.preview(self.group, {"Max": 10}, [])
+        self.agent.set(self.group, GROUP, {"Max": 10})
+        self.assertEqual((said["Max"], self.effective()["Max"]), (10, 10))
+
+    def test_unset(self):
+        """What is taken away lets that come back which was below it."""
+        self.assertEqual(self.change(0, {"Weight": ("u", 60), "Class": ("s", "idle")})[:2], [-200, 60])
+        self.assertEqual(self.change(0, {"Max": ("u", 70), "Unset": ("as", ["Weight"])})[:3], [-200, 10, 70])
+        self.assertEqual(self.change(0, {"Unset": ("as", list(self.KEYS))})[:3], [0, 100, 0])
+
+    def test_wrong(self):
+        """Refused as Set refuses it; nobody needs a right to ask."""
+        for settings in ({"Weight": ("u", 0)}, {"Weihgt": ("u", 1)}, {"Class": ("s", "nosuch")}):
+            errors = []
+            for member in ("Preview", "Set"):
+                with self.assertRaises(dbus.DBusError) as caught:
+                    self.c.call(NAME, self.group, GROUP, member, "ta{sv}", 0, settings)
+                errors.append((caught.exception.name, caught.exception.text))
+            self.assertEqual(errors[0], errors[1])
+        self.assertEqual(self.agent.preview(self.group, {"Priority": 200}, [])["Priority"], 200)
+        self.assertEqual(self.effective()["Priority"], 0)
+
+
 class Restart(LoweringCase):
     keep = True
 

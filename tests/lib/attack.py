@@ -34,6 +34,7 @@ FOR_EVERYBODY = {
     "GetGroup",
     "Explain",
     "ExplainObject",
+    "Preview",
     "Describe",
     "GetRecord",
     "Measure",

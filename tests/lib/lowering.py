@@ -140,6 +140,10 @@ class Agent:
     def unset(self, path, interface, keys, settings):
         self.c.call(NAME, path, interface, "Set", "ta{sv}", 0, {**typed(settings), "Unset": ("as", keys)})
 
+    def preview(self, path, settings, keys):
+        changes = {**typed(settings), "Unset": ("as", keys)}
+        return self.c.call(NAME, path, GROUP, "Preview", "ta{sv}", 0, changes)[0]
+
     def set_group(self, name, flags, settings):
         self.call("SetGroup", "sta{sv}", name, flags, typed(settings))
 
@@ -361,6 +365,33 @@ class Trial:
                     )
         return clients, queues, groups
 
+    # What a change is said to do first, and does.
+
+    def said_first(self, way, groups):
+        """(group, what Preview says) of a way in which the user changes a group; or None."""
+        if way[0] == "set_group":
+            path, settings, keys = next(p for p, g in groups.items() if g["Name"] == way[1]), way[3], []
+        elif way[0] in ("set", "unset", "write") and way[2] == GROUP:
+            path, settings = way[1], {way[3]: way[4]} if way[0] == "write" else way[-1]
+            keys = way[3] if way[0] == "unset" else []
+        else:
+            return None
+        try:
+            return path, self.agent.preview(path, settings, keys)
+        except Refused as e:  # as the change itself
+            return path, str(e)
+
+    def check_said(self, said):
+        """`said`: of said_first(). The change was made."""
+        path, then = said
+        try:
+            group = self.all(path, GROUP)
+        except dbus.DBusError as e:  # there was nothing but settings to it
+            self.case.assertIn("UnknownObject", e.name)
+            return
+        if then != {k: group[k] for k in TYPES}:
+            self.case.fail(f"{then} was said of {path}, {group}; so far:\n" + "\n".join(map(str, self.done)))
+
     # What is done.
 
     def settings(self, group=False):
@@ -449,9 +480,12 @@ class Trial:
             settings.pop("Class", None)  # it may be named, and is of its client
         unset = self.random.sample(list(TYPES), 2) if self.random.random() < 0.2 else []
         self.done.append(("administrator", "set", name, settings, "unset", unset))
-        self.case.bus_connection.call(
-            NAME, path, interface, "Set", "ta{sv}", 0, {**typed(settings), "Unset": ("as", unset)}
-        )
+        changes = {**typed(settings), "Unset": ("as", unset)}
+        call = lambda member: self.case.bus_connection.call(NAME, path, interface, member, "ta{sv}", 0, changes)
+        said = (path, call("Preview")[0]) if interface == GROUP else None
+        call("Set")
+        if said:
+            self.check_said(said)
         self.model.unsay(name, unset)
         self.model.say(name, settings)
 
@@ -466,12 +500,15 @@ class Trial:
             return
         way = self.user(*seen)
         self.done.append(way)
+        said = self.said_first(way, seen[2])
         try:
             value = getattr(self.agent, way[0])(*way[1:])
         except Refused as e:
             self.n_refused += 1
             self.done[-1] = (*way, str(e))
             return
+        if said:
+            self.check_said(said)
         if way[0] == "replace":
             self.own_roots()
         if way[0] == "register":

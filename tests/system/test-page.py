@@ -323,10 +323,16 @@ class Page(Case):
         self.call("SetGroup", "sta{sv}", "kept.service", 1, {"Weight": ("u", 50)})
         self.call("SetGroup", "sta{sv}", "kept.service", 0, {"Weight": ("u", 60), "Priority": ("i", 2)})
         before = sorted(map(str, self.call("ListSettings")[0]))
+        for flags, weight in ((0, 50), (1, 100)):  # one of them would be left, or none
+            unset = {"Unset": ("as", ["Weight"])}
+            then = self.bus.call(NAME, path, GROUP, "Preview", "ta{sv}", flags, unset)[0]
+            self.assertEqual((then["Weight"], then["Priority"]), (weight, 2))
+        self.assertEqual(sorted(map(str, self.call("ListSettings")[0])), before)
         tab = self.opened()
         self.menu(tab, "kept.service", "Change…")
         tab.type("#change-Weight", "70")
         tab.click("input[name=keep][value=stored]")
+        tab.until("document.querySelector('.preview tbody tr')?.innerText.split('\\t').join() === 'Weight,60,70'")
         self.agree(tab)
         kept = {s[1]: s[2] for s in self.call("ListSettings")[0] if "kept.service" in s[0]}
         self.assertEqual(kept["stored"]["Weight"], 70)
