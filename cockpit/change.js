@@ -95,9 +95,10 @@ export class Change {
         const keep = (value, text, disabled) => {
             const checked = value === "runtime";
 
-            const oninput = () => this.update();
+            const input = el("input", { type: "radio", name: "keep", value, checked, disabled });
 
-            return el("label", {}, el("input", { type: "radio", name: "keep", value, checked, disabled, oninput }), text);
+            input.addEventListener("input", () => this.update());
+            return el("label", {}, input, text);
         };
 
         this.element = el(
