@@ -27,6 +27,8 @@ class Mapping(ClusterCase):
         for client in (batch, step, self.client_of(adopted)):
             until(lambda c=client: self.get("Priority", c, CLIENT) == INTERACTIVE, "its priority")
         self.assertEqual(os.getxattr(f"/sys/fs/cgroup{self.cgroup(job)}", "user.xsched.class"), b"interactive")
+        # What was adopted goes back where it came from. Once slurmstepd has killed it, it may wait a minute for it.
+        inside.write(f"/sys/fs/cgroup/system.slice/{adopted.unit}/cgroup.procs", inside.show(adopted.unit, "MainPID"))
         self.cancel(job)
 
     def test_qos_stands_above_the_partition(self):
