@@ -98,8 +98,7 @@ Backlog *backlog_free(Backlog *b) {
 }
 DEFINE_TRIVIAL_CLEANUP_FUNC(Backlog *, backlog_free);
 
-int backlog_new(sd_event *event, const char *description, backlog_look_t look, void *userdata,
-                Backlog **ret) {
+int backlog_new(sd_event *event, const char *description, backlog_look_t look, void *userdata, Backlog **ret) {
         _cleanup_(backlog_freep)
         Backlog *b = calloc(1, sizeof(*b));
 

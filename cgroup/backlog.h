@@ -27,8 +27,7 @@ struct BacklogItem {
 /* Looks at an item. The call sees all changes made before it; it may free the item. */
 typedef void (*backlog_look_t)(BacklogItem *item, void *userdata);
 
-int backlog_new(sd_event *event, const char *description, backlog_look_t look, void *userdata,
-                Backlog **ret);
+int backlog_new(sd_event *event, const char *description, backlog_look_t look, void *userdata, Backlog **ret);
 Backlog *backlog_free(Backlog *b);
 
 void backlog_add(Backlog *b, BacklogItem *item);

@@ -106,8 +106,7 @@ size_t cgroup_path_trusted(const char *path) {
         return (size_t) (p - path);
 }
 
-static bool has_component(
-                const char *path, size_t size, bool (*match)(const char *s, size_t n), const char *pattern) {
+static bool has_component(const char *path, size_t size, bool (*match)(const char *s, size_t n), const char *pattern) {
         char name[NAME_MAX + 1];
 
         for (const char *p = path; p < path + size;) {

@@ -423,8 +423,8 @@ CgroupWatch *cgroup_watch_free(CgroupWatch *w) {
 }
 DEFINE_TRIVIAL_CLEANUP_FUNC(CgroupWatch *, cgroup_watch_free);
 
-int cgroup_watch_new(sd_event *event, const char *root, size_t max, const CgroupWatchOps *ops,
-                void *userdata, CgroupWatch **ret) {
+int cgroup_watch_new(sd_event *event, const char *root, size_t max, const CgroupWatchOps *ops, void *userdata,
+                CgroupWatch **ret) {
         _cleanup_(cgroup_watch_freep)
         CgroupWatch *w = calloc(1, sizeof(*w));
 

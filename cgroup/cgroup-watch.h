@@ -49,8 +49,8 @@ typedef struct CgroupWatchOps {
 
 /* Makes a watch that watches nothing yet. `root`: the directory of the hierarchy, see cgroup_directory(). `max`:
  * watches for all users together, CGROUP_WATCH_MAX; fewer if the kernel allows fewer. */
-int cgroup_watch_new(sd_event *event, const char *root, size_t max, const CgroupWatchOps *ops,
-                void *userdata, CgroupWatch **ret);
+int cgroup_watch_new(sd_event *event, const char *root, size_t max, const CgroupWatchOps *ops, void *userdata,
+                CgroupWatch **ret);
 CgroupWatch *cgroup_watch_free(CgroupWatch *w);
 
 /* Start or stop watching. The hierarchy is walked in small steps from the event loop. Starting again walks it again;

@@ -105,8 +105,8 @@ int credentials_ask(sd_bus *bus, const char *name, Credentials *ret) {
         _cleanup_(credentials_done)
         Credentials c = CREDENTIALS_NULL;
 
-        int r = sd_bus_call_method(bus, DRIVER_NAME, DRIVER_PATH, DRIVER_INTERFACE,
-                        "GetConnectionCredentials", &error, &reply, "s", name);
+        int r = sd_bus_call_method(bus, DRIVER_NAME, DRIVER_PATH, DRIVER_INTERFACE, "GetConnectionCredentials", &error,
+                        &reply, "s", name);
         if (sd_bus_error_has_name(&error, SD_BUS_ERROR_NAME_HAS_NO_OWNER))
                 return -ESRCH;
         if (r >= 0)
@@ -229,8 +229,8 @@ int connections_new(sd_bus *bus, Connections **ret) {
                 return r;
         c->have_pidfds = own.pidfd >= 0;
         if (!c->have_pidfds) {
-                r = sd_bus_match_signal(bus, &c->slot, DRIVER_NAME, DRIVER_PATH, DRIVER_INTERFACE,
-                                "NameOwnerChanged", on_owner_changed, c);
+                r = sd_bus_match_signal(bus, &c->slot, DRIVER_NAME, DRIVER_PATH, DRIVER_INTERFACE, "NameOwnerChanged",
+                                on_owner_changed, c);
                 if (r < 0)
                         return r;
         }

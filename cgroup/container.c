@@ -159,8 +159,7 @@ static bool take_container(Walk *w, ContainerEngine engine, const char *id, size
 static bool take_pod(Walk *w, PodQos qos, const char *uid, size_t n) {
         char text[CONTAINER_POD_MAX];
 
-        if ((n != POD_LENGTH && n != STATIC_POD) || !consists_of(uid, n, HEX "-_") ||
-                        !copy(text, sizeof(text), uid, n))
+        if ((n != POD_LENGTH && n != STATIC_POD) || !consists_of(uid, n, HEX "-_") || !copy(text, sizeof(text), uid, n))
                 return false;
         Container *c = level(w);
         if (!c)
@@ -322,8 +321,7 @@ size_t container_parse(const char *cgroup, Container levels[static CONTAINER_LEV
 const char *container_name(const Container *c, char buf[static CONTAINER_NAME_MAX]) {
         buf[0] = '\0';
         if (c->engine != CONTAINER_NONE)
-                (void) snprintf(buf, CONTAINER_NAME_MAX, "%s:%s", container_engine_to_string(c->engine),
-                                c->id);
+                (void) snprintf(buf, CONTAINER_NAME_MAX, "%s:%s", container_engine_to_string(c->engine), c->id);
         return buf;
 }
 

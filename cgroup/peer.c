@@ -230,8 +230,7 @@ static int read_by_pidfd(Credentials *k, Peer *p) {
 }
 
 /* Makes the peer from a pid that was right when the connection was made. */
-static int read_by_number(
-                const Connections *connections, const char *sender, const Credentials *k, Peer *p) {
+static int read_by_number(const Connections *connections, const char *sender, const Credentials *k, Peer *p) {
         if (connections_have_pidfds(connections))
                 return -ESTALE;
         int r = peer_from_pid(k->pid, p);

@@ -58,8 +58,7 @@ static int read_link(const char *root, const char *name, char buf[static NAME_MA
                         return 0;
                 target[size] = '\0';
                 const char *slash = strrchr(target, '/'), *last = slash ? slash + 1 : target;
-                if (strlen(last) > NAME_MAX || !suffix || !streq_ptr(unit_suffix(last), suffix) ||
-                                streq(last, name))
+                if (strlen(last) > NAME_MAX || !suffix || !streq_ptr(unit_suffix(last), suffix) || streq(last, name))
                         return 0; /* a unit that is masked, or that lies elsewhere */
                 (void) snprintf(buf, NAME_MAX + 1, "%s", last);
                 return 1;
@@ -84,8 +83,8 @@ static int read_template(const char *root, const char *name, char buf[static NAM
         const char *own_at = strchr(own, '@');
         if (!own_at || !streq(own_at + 1, suffix))
                 return 0;
-        int n = snprintf(buf, NAME_MAX + 1, "%.*s%.*s%s", (int) (own_at - own) + 1, own, (int) instance,
-                        name + prefix, suffix);
+        int n = snprintf(buf, NAME_MAX + 1, "%.*s%.*s%s", (int) (own_at - own) + 1, own, (int) instance, name + prefix,
+                        suffix);
         return n < 0 || n > NAME_MAX ? -ENAMETOOLONG : 1;
 }
 

@@ -101,8 +101,8 @@ static int on_drop_ins(sd_bus_message *m, void *userdata, sd_bus_error *error) {
 }
 
 static bool is_ours(const char *s, size_t n) {
-        return n > strlen(UNIT_PREFIX) && memcmp(s, UNIT_PREFIX, strlen(UNIT_PREFIX)) == 0 &&
-                        memchr(s, '=', n) && !memchr(s, '\0', n);
+        return n > strlen(UNIT_PREFIX) && memcmp(s, UNIT_PREFIX, strlen(UNIT_PREFIX)) == 0 && memchr(s, '=', n) &&
+                        !memchr(s, '\0', n);
 }
 
 static int on_environment(sd_bus_message *m, void *userdata, sd_bus_error *error) {

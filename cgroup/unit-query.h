@@ -22,7 +22,7 @@
 typedef struct UnitQuery UnitQuery;
 
 typedef struct UnitFacts {
-        char **files; /* NULL-terminated, in the order of reading: the unit file, its drop-ins */
+        char **files;                     /* NULL-terminated, in the order of reading: the unit file, its drop-ins */
         char **environment, **log_fields; /* NULL-terminated, KEY=value; only keys that begin with XSCHED_ */
 } UnitFacts;
 

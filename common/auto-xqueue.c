@@ -37,8 +37,7 @@ static void tell(Complain complain, const char *variable, const char *value, con
 
         if (!complain)
                 return;
-        (void) snprintf(line, sizeof(line), "xsched: %s=%.64s is ignored: it is to be %s\n", variable, value,
-                        wanted);
+        (void) snprintf(line, sizeof(line), "xsched: %s=%.64s is ignored: it is to be %s\n", variable, value, wanted);
         complain(line);
 }
 
@@ -85,8 +84,8 @@ void auto_xqueue_read(AutoXQueue *ret, Complain complain) {
                 tell(complain, "XSCHED_AUTO_XQUEUE", on, "ON or OFF");
         a.on = streq(on, "ON");
 
-        int scheduler = read_name("XSCHED_SCHEDULER", schedulers, ELEMENTSOF(schedulers), 0,
-                        "APP, LCL or GLB", complain);
+        int scheduler = read_name(
+                        "XSCHED_SCHEDULER", schedulers, ELEMENTSOF(schedulers), 0, "APP, LCL or GLB", complain);
         a.policy = read_name("XSCHED_POLICY", policies, ELEMENTSOF(policies), POLICY_SPUP,
                         "HPF, HHPF, CHPF, UP, PUP, KEDF, LAX, AWF, CFS or MLFQ", complain);
         /* As there: a policy alone asks for the local scheduler, and that alone for nothing. */
@@ -99,12 +98,10 @@ void auto_xqueue_read(AutoXQueue *ret, Complain complain) {
                 read_number(&a, i, complain);
         if (a.is_set[AUTO_XQUEUE_BATCH_SIZE] &&
                         a.values[AUTO_XQUEUE_BATCH_SIZE] >
-                                        (a.is_set[AUTO_XQUEUE_THRESHOLD] ? a.values[AUTO_XQUEUE_THRESHOLD]
-                                                                         : 16)) {
+                                        (a.is_set[AUTO_XQUEUE_THRESHOLD] ? a.values[AUTO_XQUEUE_THRESHOLD] : 16)) {
                 a.is_set[AUTO_XQUEUE_BATCH_SIZE] = false;
                 tell(complain, numbers[AUTO_XQUEUE_BATCH_SIZE].variable,
-                                secure_getenv(numbers[AUTO_XQUEUE_BATCH_SIZE].variable),
-                                "at most the threshold");
+                                secure_getenv(numbers[AUTO_XQUEUE_BATCH_SIZE].variable), "at most the threshold");
         }
         *ret = a;
 }

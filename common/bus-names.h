@@ -40,9 +40,8 @@
 #define SET_FLAG_PERSISTENT (UINT64_C(1) << 0) /* kept over a reboot */
 
 /* CreateJob */
-#define JOB_FLAG_CGROUP                                                                                     \
-        (UINT64_C(1) << 0) /* its group is the cgroup of the process, in place of one of its own */
-#define JOB_FLAG_CHECK (UINT64_C(1) << 1) /* everything is checked, nothing is made */
+#define JOB_FLAG_CGROUP (UINT64_C(1) << 0) /* its group is the cgroup of the process, in place of one of its own */
+#define JOB_FLAG_CHECK  (UINT64_C(1) << 1) /* everything is checked, nothing is made */
 
 /* HoldPriority */
 #define HOLD_FLAG_DESCENDANTS (UINT64_C(1) << 0) /* includes processes that the caller starts */

@@ -56,8 +56,7 @@ static int classify(const char *path, const ConfContext *c) {
 }
 
 /* All names of one directory that no earlier one had: masks included, for the directories that follow. */
-static int list_one(const char *dir, const char *suffix, const ConfContext *c, ConfFiles *seen,
-                ConfFiles *found) {
+static int list_one(const char *dir, const char *suffix, const ConfContext *c, ConfFiles *seen, ConfFiles *found) {
         DIR *d = opendir(dir);
         if (!d) {
                 int r = negative_errno();
@@ -98,8 +97,8 @@ static int list_one(const char *dir, const char *suffix, const ConfContext *c, C
         return first_error;
 }
 
-int conf_files_list(const char *const *dirs, const char *subdir, const char *suffix, const ConfContext *c,
-                ConfFiles *ret) {
+int conf_files_list(
+                const char *const *dirs, const char *subdir, const char *suffix, const ConfContext *c, ConfFiles *ret) {
         _cleanup_(conf_files_done)
         ConfFiles seen = CONF_FILES_NULL, found = CONF_FILES_NULL;
         int first_error = 0;

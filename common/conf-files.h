@@ -24,6 +24,6 @@ typedef struct ConfFiles {
  * directory that does not exist has no files. Other directories and files that cannot be read are reported, and the
  * first error is returned with the other files in *ret, so that the caller chooses between "the rest applies" and
  * "change nothing". */
-int conf_files_list(const char *const *dirs, const char *subdir, const char *suffix, const ConfContext *c,
-                ConfFiles *ret);
+int conf_files_list(
+                const char *const *dirs, const char *subdir, const char *suffix, const ConfContext *c, ConfFiles *ret);
 void conf_files_done(ConfFiles *f);

@@ -41,17 +41,12 @@ void conf_report(const ConfContext *c, ConfSeverity severity, const char *file, 
         va_start(ap, format);
         (void) vsnprintf(message, sizeof(message), format, ap);
         va_end(ap);
-        c->report(&(ConfProblem){.severity = severity,
-                                  .file = file,
-                                  .line = line,
-                                  .error = error,
-                                  .message = message},
+        c->report(&(ConfProblem){.severity = severity, .file = file, .line = line, .error = error, .message = message},
                         c->report_userdata);
 }
 
-#define parser_error(p, error, ...)                                                                         \
-        conf_report((p)->context, CONF_ERROR, (p)->file, (p)->line, error, __VA_ARGS__)
-#define parser_warning(p, ...) conf_report((p)->context, CONF_WARNING, (p)->file, (p)->line, 0, __VA_ARGS__)
+#define parser_error(p, error, ...) conf_report((p)->context, CONF_ERROR, (p)->file, (p)->line, error, __VA_ARGS__)
+#define parser_warning(p, ...)      conf_report((p)->context, CONF_WARNING, (p)->file, (p)->line, 0, __VA_ARGS__)
 
 static const ConfSection *find_section(const ConfContext *c, const char *header, const char **ret_argument) {
         for (size_t i = 0; i < c->n_sections; i++) {
@@ -119,8 +114,7 @@ static void parser_report_value(const Parser *p, const ConfItem *item, const cha
         if (error == -ERANGE && type->format) {
                 char low[FORMAT_NSEC_MAX], high[FORMAT_NSEC_MAX];
                 parser_error(p, error, "%s=%s is out of range (%s to %s), ignored", item->key, value,
-                                type->format(low, sizeof(low), item->min),
-                                type->format(high, sizeof(high), item->max));
+                                type->format(low, sizeof(low), item->min), type->format(high, sizeof(high), item->max));
         } else
                 parser_error(p, error, "%s=%s is not %s, ignored", item->key, value, type->expects);
 }

@@ -63,10 +63,10 @@ struct ConfItem {
         int64_t min, max; /* in the unit of the type; ignored by types without a range */
 };
 
-#define CONF_ITEM(key_, type_, struct_, member_, min_, max_)                                                \
-        {                                                                                                   \
-                .key = (key_), .type = &(type_), .offset = offsetof(struct_, member_),                      \
-                .size = sizeof(((struct_ *) 0)->member_), .min = (min_), .max = (max_)                      \
+#define CONF_ITEM(key_, type_, struct_, member_, min_, max_)                                                           \
+        {                                                                                                              \
+                .key = (key_), .type = &(type_), .offset = offsetof(struct_, member_),                                 \
+                .size = sizeof(((struct_ *) 0)->member_), .min = (min_), .max = (max_)                                 \
         }
 
 /* Where a section's settings go. */
@@ -90,8 +90,7 @@ typedef struct ConfSection {
          * only name the keys: for lists, and for callers that record where a value comes from. Errors are reported with
          * the type's `expects`. `item` NULL: a line of the section that could not be parsed, and was reported, for
          * callers that must not apply a section by halves. */
-        int (*assign)(const ConfItem *item, const char *value, const char *file, unsigned line,
-                        void *userdata);
+        int (*assign)(const ConfItem *item, const char *value, const char *file, unsigned line, void *userdata);
 } ConfSection;
 
 typedef struct ConfContext {
@@ -109,12 +108,11 @@ int conf_parse_buffer(const ConfContext *c, const char *file, const char *data, 
 int conf_parse_file(const ConfContext *c, const char *path);
 
 /* The types. The comment names the C type of the member. */
-extern const ConfType conf_type_bool; /* bool */
-extern const ConfType conf_type_int;  /* int */
-extern const ConfType conf_type_uint; /* uint32_t */
-extern const ConfType conf_type_nsec; /* uint64_t, nanoseconds, from a time span */
-extern const ConfType
-                conf_type_usec; /* uint32_t, microseconds, from a time span that is a whole number of them */
+extern const ConfType conf_type_bool;      /* bool */
+extern const ConfType conf_type_int;       /* int */
+extern const ConfType conf_type_uint;      /* uint32_t */
+extern const ConfType conf_type_nsec;      /* uint64_t, nanoseconds, from a time span */
+extern const ConfType conf_type_usec;      /* uint32_t, microseconds, from a time span that is a whole number of them */
 extern const ConfType conf_type_size;      /* uint64_t, bytes */
 extern const ConfType conf_type_permyriad; /* uint32_t, 1/10000, from a percentage */
 extern const ConfType conf_type_string;    /* char[], printable UTF-8 */

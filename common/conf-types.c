@@ -45,8 +45,7 @@ static int type_int(const char *value, const ConfItem *item, void *data) {
 
 static int type_uint(const char *value, const ConfItem *item, void *data) {
         uint64_t v;
-        int r = parse_uint64(
-                        value, (uint64_t) item->min, (uint64_t) MIN(item->max, (int64_t) UINT32_MAX), &v);
+        int r = parse_uint64(value, (uint64_t) item->min, (uint64_t) MIN(item->max, (int64_t) UINT32_MAX), &v);
         if (r < 0)
                 return r;
         *(uint32_t *) data = (uint32_t) v;
@@ -116,9 +115,7 @@ const ConfType conf_type_bool = {"a boolean (yes or no)", type_bool, NULL};
 const ConfType conf_type_int = {"a whole number", type_int, format_number};
 const ConfType conf_type_uint = {"a whole number, 0 or greater", type_uint, format_number};
 const ConfType conf_type_nsec = {"a time span (\"250us\", \"5ms\", \"1min 30s\")", type_nsec, format_span};
-const ConfType conf_type_usec = {
-                "a time span in whole microseconds (\"250us\", \"1ms\")", type_usec, format_span};
+const ConfType conf_type_usec = {"a time span in whole microseconds (\"250us\", \"1ms\")", type_usec, format_span};
 const ConfType conf_type_size = {"a size in bytes (\"64K\", \"1G\")", type_size, format_number};
-const ConfType conf_type_permyriad = {
-                "a percentage (\"25%\", at most two decimals)", type_permyriad, format_percent};
+const ConfType conf_type_permyriad = {"a percentage (\"25%\", at most two decimals)", type_permyriad, format_percent};
 const ConfType conf_type_string = {"printable UTF-8 text that fits", type_string, NULL};

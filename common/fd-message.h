@@ -10,10 +10,10 @@
 #include <sys/types.h>
 
 /* Room for `n` descriptors of one message: a type. */
-#define FD_MESSAGE_SPACE(n)                                                                                 \
-        union {                                                                                             \
-                struct cmsghdr align;                                                                       \
-                char space[CMSG_SPACE(sizeof(int) * (n))];                                                  \
+#define FD_MESSAGE_SPACE(n)                                                                                            \
+        union {                                                                                                        \
+                struct cmsghdr align;                                                                                  \
+                char space[CMSG_SPACE(sizeof(int) * (n))];                                                             \
         }
 
 /* Returns a header for recvmsg() or sendmsg() of one part. The caller owns the memory that it points to. */

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static inline long futex(_Atomic uint32_t *word, int op, uint32_t value, const struct timespec *timeout,
-                uint32_t bits) {
+static inline long futex(
+                _Atomic uint32_t *word, int op, uint32_t value, const struct timespec *timeout, uint32_t bits) {
         return syscall(SYS_futex, (uint32_t *) word, op, value, timeout, NULL, bits);
 }

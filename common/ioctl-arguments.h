@@ -18,13 +18,13 @@
 
 /* The pointer behind the last named argument of a variadic function. Without such an argument the value is undefined,
  * as in libc. */
-#define ARGUMENT_BEHIND(last)                                                                               \
-        ({                                                                                                  \
-                va_list _ap;                                                                                \
-                va_start(_ap, last);                                                                        \
-                void *_arg = va_arg(_ap, void *);                                                           \
-                va_end(_ap);                                                                                \
-                _arg;                                                                                       \
+#define ARGUMENT_BEHIND(last)                                                                                          \
+        ({                                                                                                             \
+                va_list _ap;                                                                                           \
+                va_start(_ap, last);                                                                                   \
+                void *_arg = va_arg(_ap, void *);                                                                      \
+                va_end(_ap);                                                                                           \
+                _arg;                                                                                                  \
         })
 
 /* Copies memory that the kernel would read, or has written. Returns false when that memory is not mapped: then the

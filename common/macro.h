@@ -41,57 +41,55 @@
 #define XS_STRINGIFY_(x) #x
 #define XS_STRINGIFY(x)  XS_STRINGIFY_(x)
 
-#define ELEMENTSOF(a)                                                                                       \
-        (sizeof(a) / sizeof((a)[0]) + 0 * sizeof(struct {                                                   \
-                _Static_assert(!__builtin_types_compatible_p(typeof(a), typeof(&(a)[0])), "array");         \
-                int _x;                                                                                     \
+#define ELEMENTSOF(a)                                                                                                  \
+        (sizeof(a) / sizeof((a)[0]) + 0 * sizeof(struct {                                                              \
+                _Static_assert(!__builtin_types_compatible_p(typeof(a), typeof(&(a)[0])), "array");                    \
+                int _x;                                                                                                \
         }))
 
 /* Evaluate both arguments once, and keep their type. */
-#define MIN(a, b)                                                                                           \
-        ({                                                                                                  \
-                typeof(a) XS_CONCAT(_a, __LINE__) = (a);                                                    \
-                typeof(b) XS_CONCAT(_b, __LINE__) = (b);                                                    \
-                XS_CONCAT(_a, __LINE__) < XS_CONCAT(_b, __LINE__) ? XS_CONCAT(_a, __LINE__)                 \
-                                                                  : XS_CONCAT(_b, __LINE__);                \
+#define MIN(a, b)                                                                                                      \
+        ({                                                                                                             \
+                typeof(a) XS_CONCAT(_a, __LINE__) = (a);                                                               \
+                typeof(b) XS_CONCAT(_b, __LINE__) = (b);                                                               \
+                XS_CONCAT(_a, __LINE__) < XS_CONCAT(_b, __LINE__) ? XS_CONCAT(_a, __LINE__) : XS_CONCAT(_b, __LINE__); \
         })
-#define MAX(a, b)                                                                                           \
-        ({                                                                                                  \
-                typeof(a) XS_CONCAT(_a, __LINE__) = (a);                                                    \
-                typeof(b) XS_CONCAT(_b, __LINE__) = (b);                                                    \
-                XS_CONCAT(_a, __LINE__) > XS_CONCAT(_b, __LINE__) ? XS_CONCAT(_a, __LINE__)                 \
-                                                                  : XS_CONCAT(_b, __LINE__);                \
+#define MAX(a, b)                                                                                                      \
+        ({                                                                                                             \
+                typeof(a) XS_CONCAT(_a, __LINE__) = (a);                                                               \
+                typeof(b) XS_CONCAT(_b, __LINE__) = (b);                                                               \
+                XS_CONCAT(_a, __LINE__) > XS_CONCAT(_b, __LINE__) ? XS_CONCAT(_a, __LINE__) : XS_CONCAT(_b, __LINE__); \
         })
-#define CLAMP(x, lo, hi)                                                                                    \
-        ({                                                                                                  \
-                typeof(x) _clamp_x = (x);                                                                   \
-                typeof(x) _clamp_lo = (lo), _clamp_hi = (hi);                                               \
-                _clamp_x<_clamp_lo ? _clamp_lo : _clamp_x> _clamp_hi ? _clamp_hi : _clamp_x;                \
+#define CLAMP(x, lo, hi)                                                                                               \
+        ({                                                                                                             \
+                typeof(x) _clamp_x = (x);                                                                              \
+                typeof(x) _clamp_lo = (lo), _clamp_hi = (hi);                                                          \
+                _clamp_x<_clamp_lo ? _clamp_lo : _clamp_x> _clamp_hi ? _clamp_hi : _clamp_x;                           \
         })
 
 #define DIV_ROUND_UP(x, y) (((x) + (y) -1) / (y))
 
-#define container_of(ptr, type, member)                                                                     \
-        ({                                                                                                  \
-                const typeof(((type *) 0)->member) *_member = (ptr);                                        \
-                (type *) (void *) ((char *) (uintptr_t) _member - offsetof(type, member));                  \
+#define container_of(ptr, type, member)                                                                                \
+        ({                                                                                                             \
+                const typeof(((type *) 0)->member) *_member = (ptr);                                                   \
+                (type *) (void *) ((char *) (uintptr_t) _member - offsetof(type, member));                             \
         })
 
 /* Hand a resource on: the variable keeps its empty value, so its _cleanup_ does nothing. */
-#define TAKE_GENERIC(var, nullvalue)                                                                        \
-        ({                                                                                                  \
-                typeof(var) *_pvar = &(var);                                                                \
-                typeof(var) _taken = *_pvar;                                                                \
-                *_pvar = (nullvalue);                                                                       \
-                _taken;                                                                                     \
+#define TAKE_GENERIC(var, nullvalue)                                                                                   \
+        ({                                                                                                             \
+                typeof(var) *_pvar = &(var);                                                                           \
+                typeof(var) _taken = *_pvar;                                                                           \
+                *_pvar = (nullvalue);                                                                                  \
+                _taken;                                                                                                \
         })
 #define TAKE_PTR(ptr) TAKE_GENERIC(ptr, NULL)
 #define TAKE_FD(fd)   TAKE_GENERIC(fd, -EBADF)
 
-#define DEFINE_TRIVIAL_CLEANUP_FUNC(type, func)                                                             \
-        static inline void func##p(type *p) {                                                               \
-                if (*p)                                                                                     \
-                        *p = func(*p);                                                                      \
+#define DEFINE_TRIVIAL_CLEANUP_FUNC(type, func)                                                                        \
+        static inline void func##p(type *p) {                                                                          \
+                if (*p)                                                                                                \
+                        *p = func(*p);                                                                                 \
         }
 
 static inline void freep(void *p) {
@@ -120,8 +118,8 @@ static inline void restore_errno(const int *saved) {
 #define _cleanup_close_ _cleanup_(closep)
 
 /* For code that runs inside an application: whatever happens in this block, errno is what it was. */
-#define PROTECT_ERRNO                                                                                       \
-        _cleanup_(restore_errno)                                                                            \
+#define PROTECT_ERRNO                                                                                                  \
+        _cleanup_(restore_errno)                                                                                       \
         _unused_ int XS_CONCAT(_saved_errno, __LINE__) = errno
 
 /* errno as a negative error, and never 0: a library that failed without saying why still failed. */
@@ -158,13 +156,13 @@ static inline bool endswith(const char *s, const char *suffix) {
 }
 
 /* One table, two look-ups: enum to name (NULL when out of range) and name to enum (-EINVAL when unknown). */
-#define DEFINE_STRING_TABLE_LOOKUP(name, type)                                                              \
-        const char *name##_to_string(type v) {                                                              \
-                return (size_t) v < ELEMENTSOF(name##_table) ? name##_table[v] : NULL;                      \
-        }                                                                                                   \
-        int name##_from_string(const char *s) {                                                             \
-                for (size_t i = 0; s && i < ELEMENTSOF(name##_table); i++)                                  \
-                        if (name##_table[i] && streq(name##_table[i], s))                                   \
-                                return (int) i;                                                             \
-                return -EINVAL;                                                                             \
+#define DEFINE_STRING_TABLE_LOOKUP(name, type)                                                                         \
+        const char *name##_to_string(type v) {                                                                         \
+                return (size_t) v < ELEMENTSOF(name##_table) ? name##_table[v] : NULL;                                 \
+        }                                                                                                              \
+        int name##_from_string(const char *s) {                                                                        \
+                for (size_t i = 0; s && i < ELEMENTSOF(name##_table); i++)                                             \
+                        if (name##_table[i] && streq(name##_table[i], s))                                              \
+                                return (int) i;                                                                        \
+                return -EINVAL;                                                                                        \
         }

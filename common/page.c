@@ -117,8 +117,7 @@ uint32_t page_slot_put_verdict(PageSlot *s, uint32_t last, Verdict v, uint32_t *
         if (held == hold)
                 return last;
 
-        uint32_t word = ((last & ~PAGE_VERDICT_HOLD) + PAGE_VERDICT_GEN_STEP) |
-                        (hold ? PAGE_VERDICT_HOLD : 0);
+        uint32_t word = ((last & ~PAGE_VERDICT_HOLD) + PAGE_VERDICT_GEN_STEP) | (hold ? PAGE_VERDICT_HOLD : 0);
         atomic_store_explicit(&s->verdict, word, memory_order_seq_cst);
         if (!hold)
                 *ret_waiters = atomic_load_explicit(&s->waiters, memory_order_seq_cst);
@@ -147,8 +146,7 @@ void page_slot_kick(PageSlot *s) {
         slot_wake(s);
 }
 
-PageWait page_slot_wait(
-                const PageHeader *h, PageSlot *s, const _Atomic uint32_t *escape, uint64_t until_ns) {
+PageWait page_slot_wait(const PageHeader *h, PageSlot *s, const _Atomic uint32_t *escape, uint64_t until_ns) {
         PROTECT_ERRNO;
         PageWait result = PAGE_WAIT_AGAIN;
 

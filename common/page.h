@@ -96,11 +96,10 @@
 #include "time-util.h"
 #include "verdict.h"
 
-#define PAGE_MAGIC   UINT64_C(0x3145474150445358) /* "XSDPAGE1", little endian */
-#define PAGE_VERSION 2U
-#define PAGE_LINE    64U
-#define PAGE_SLOTS_MAX                                                                                      \
-        4096U /* queues of one client that can be scheduled; sparse, so unused ones cost nothing */
+#define PAGE_MAGIC       UINT64_C(0x3145474150445358) /* "XSDPAGE1", little endian */
+#define PAGE_VERSION     2U
+#define PAGE_LINE        64U
+#define PAGE_SLOTS_MAX   4096U /* queues of one client that can be scheduled; sparse, so unused ones cost nothing */
 #define PAGE_HEADER_SIZE 4096U
 
 /* A hold counts until its lease ends. The service renews the lease, so a service that is stopped, wedged or killed
@@ -179,8 +178,7 @@ typedef struct PageSlot {
         _Atomic uint64_t ordered_ns; /* CLOCK_MONOTONIC of the last order to the driver; see "level" above */
 
         /* Written by the client, although they are in this line: once per order, after the call of the driver. */
-        _Atomic uint32_t hold_wake_ns,
-                        hold_call_ns; /* from ordered_ns to the call of the driver; the call itself */
+        _Atomic uint32_t hold_wake_ns, hold_call_ns; /* from ordered_ns to the call of the driver; the call itself */
         _Atomic uint32_t release_wake_ns, release_call_ns; /* the same for a release */
         uint8_t _pad0[PAGE_LINE - 56];
 
@@ -194,12 +192,12 @@ typedef struct PageSlot {
                 };
                 _Atomic uint64_t outstanding_and_waiters; /* for loading both as one; never stored */
         };
-        _Atomic uint32_t applied;   /* verdict word that a thread last acted on; see "level" above */
-        _Atomic uint32_t boost;     /* non-zero: another queue of this process waits for this one */
-        _Atomic uint64_t submitted; /* launches let through */
-        _Atomic uint64_t completed; /* tracked launches seen complete */
-        _Atomic uint64_t held_ns;   /* time that launches waited at the gate, summed */
-        _Atomic uint64_t busy_ns; /* while tracked: time with launches in flight, added when none is left */
+        _Atomic uint32_t applied;        /* verdict word that a thread last acted on; see "level" above */
+        _Atomic uint32_t boost;          /* non-zero: another queue of this process waits for this one */
+        _Atomic uint64_t submitted;      /* launches let through */
+        _Atomic uint64_t completed;      /* tracked launches seen complete */
+        _Atomic uint64_t held_ns;        /* time that launches waited at the gate, summed */
+        _Atomic uint64_t busy_ns;        /* while tracked: time with launches in flight, added when none is left */
         _Atomic uint64_t ready_since_ns; /* CLOCK_MONOTONIC of the last watched ready edge, for statistics */
         _Atomic uint32_t mean_ns;        /* running mean of one launch's device time; 0: unknown */
         _Atomic uint32_t lease_expiries; /* launches that passed a held gate because the lease had run out */
@@ -279,8 +277,7 @@ static inline uint32_t page_slot_set_watch(PageSlot *s, uint32_t watch) {
 static inline uint32_t page_slot_in_flight(uint32_t outstanding, uint32_t waiters) {
         uint32_t counted = outstanding & ~PAGE_OUTSTANDING_UNTRACKED;
 
-        return (counted > waiters ? counted - waiters : 0) +
-                        (outstanding & PAGE_OUTSTANDING_UNTRACKED ? 1 : 0);
+        return (counted > waiters ? counted - waiters : 0) + (outstanding & PAGE_OUTSTANDING_UNTRACKED ? 1 : 0);
 }
 
 /* Returns the number of launches in flight on the slot; 0: drained. The service calls this after it wrote a hold, and
@@ -325,9 +322,8 @@ static inline unsigned page_slot_begin(PageSlot *s) {
         if (atomic_fetch_add_explicit(&s->outstanding, 1, memory_order_seq_cst) != 0)
                 return PAGE_BEGIN_COUNTED;
         return PAGE_BEGIN_COUNTED |
-                        (atomic_load_explicit(&s->watch, memory_order_seq_cst) & PAGE_WATCH_READY
-                                                        ? PAGE_BEGIN_EDGE
-                                                        : 0);
+                        (atomic_load_explicit(&s->watch, memory_order_seq_cst) & PAGE_WATCH_READY ? PAGE_BEGIN_EDGE
+                                                                                                  : 0);
 }
 
 /* For a launch that found page_slot_is_open(). Returns 0: the launch may pass uncounted. Otherwise the slot has come
@@ -337,8 +333,7 @@ static inline unsigned page_slot_begin_open(PageSlot *s) {
         if (likely(atomic_load_explicit(&s->outstanding, memory_order_relaxed) & PAGE_OUTSTANDING_UNTRACKED))
                 return 0;
 
-        uint32_t before = atomic_fetch_or_explicit(
-                        &s->outstanding, PAGE_OUTSTANDING_UNTRACKED, memory_order_seq_cst);
+        uint32_t before = atomic_fetch_or_explicit(&s->outstanding, PAGE_OUTSTANDING_UNTRACKED, memory_order_seq_cst);
         uint32_t watch = atomic_load_explicit(&s->watch, memory_order_seq_cst);
         if (before & PAGE_OUTSTANDING_UNTRACKED || watch == 0)
                 return 0;
@@ -347,8 +342,7 @@ static inline unsigned page_slot_begin_open(PageSlot *s) {
          * just now. */
         uint32_t last = atomic_fetch_add_explicit(&s->outstanding, 1, memory_order_seq_cst);
         atomic_fetch_and_explicit(&s->outstanding, ~PAGE_OUTSTANDING_UNTRACKED, memory_order_seq_cst);
-        return PAGE_BEGIN_COUNTED |
-                        ((before == 0 || last == 0) && watch & PAGE_WATCH_READY ? PAGE_BEGIN_EDGE : 0);
+        return PAGE_BEGIN_COUNTED | ((before == 0 || last == 0) && watch & PAGE_WATCH_READY ? PAGE_BEGIN_EDGE : 0);
 }
 
 /* Returns whether the service has to be told that nothing is in flight any more. Called after each write that may have
@@ -376,8 +370,8 @@ static inline unsigned page_slot_end(PageSlot *s, uint32_t n) {
 /* All uncounted launches have completed. Call it when the last of the requested drains has ended, not the first:
  * launches may have passed between two. Returns a set of PageEnd. */
 static inline unsigned page_slot_end_untracked(PageSlot *s) {
-        bool idle = atomic_fetch_and_explicit(&s->outstanding, ~PAGE_OUTSTANDING_UNTRACKED,
-                                    memory_order_seq_cst) == PAGE_OUTSTANDING_UNTRACKED &&
+        bool idle = atomic_fetch_and_explicit(&s->outstanding, ~PAGE_OUTSTANDING_UNTRACKED, memory_order_seq_cst) ==
+                                        PAGE_OUTSTANDING_UNTRACKED &&
                         atomic_load_explicit(&s->watch, memory_order_seq_cst) & PAGE_WATCH_IDLE;
 
         return (idle ? PAGE_END_IDLE : 0) | (page_slot_drained_edge(s) ? PAGE_END_DRAINED : 0);
@@ -391,9 +385,8 @@ static inline bool page_slot_count_untracked(PageSlot *s) {
         uint32_t v = atomic_load_explicit(&s->outstanding, memory_order_seq_cst);
 
         while (v & PAGE_OUTSTANDING_UNTRACKED)
-                if (atomic_compare_exchange_weak_explicit(&s->outstanding, &v,
-                                    (v & ~PAGE_OUTSTANDING_UNTRACKED) + 1, memory_order_seq_cst,
-                                    memory_order_seq_cst))
+                if (atomic_compare_exchange_weak_explicit(&s->outstanding, &v, (v & ~PAGE_OUTSTANDING_UNTRACKED) + 1,
+                                    memory_order_seq_cst, memory_order_seq_cst))
                         return true;
         return false;
 }

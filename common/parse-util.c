@@ -284,8 +284,7 @@ const char *format_nsec(char *buf, size_t size, uint64_t ns) {
                 if (n == 0)
                         continue;
                 ns %= out[i].factor;
-                int k = snprintf(buf + used, size - used, "%s%" PRIu64 "%s", used > 0 ? " " : "", n,
-                                out[i].name);
+                int k = snprintf(buf + used, size - used, "%s%" PRIu64 "%s", used > 0 ? " " : "", n, out[i].name);
                 used += k > 0 ? (size_t) k : 0;
         }
         return buf;
@@ -301,8 +300,8 @@ static size_t utf8_sequence(const unsigned char *s) {
         for (size_t i = 1; i < n; i++)
                 if ((s[i] & 0xc0) != 0x80)
                         return 0;
-        if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
-                        (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
+        if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf0 && s[1] < 0x90) ||
+                        (s[0] == 0xf4 && s[1] > 0x8f))
                 return 0;
         return n;
 }

@@ -88,8 +88,8 @@ bool process_id_is_alive(const ProcessId *p) {
         uint64_t start_time = 0;
         char state = 0;
 
-        return process_stat(p->pid, &state, &start_time) >= 0 && start_time == p->start_time &&
-                        state != 'Z' && state != 'X';
+        return process_stat(p->pid, &state, &start_time) >= 0 && start_time == p->start_time && state != 'Z' &&
+                        state != 'X';
 }
 
 int process_parent(pid_t pid, pid_t *ret_parent, uint64_t *ret_start_time) {

@@ -90,7 +90,7 @@
 
 /* "Priority", ... */
 #define SETTING_OF_GROUP(arg, KEY, Name, ...) #Name,
-#define SETTING_OF_CLIENT(arg, KEY, Name, name, field, TYPE, min, max, usual, LOWERS, INHERITS, WHOSE, ...) \
+#define SETTING_OF_CLIENT(arg, KEY, Name, name, field, TYPE, min, max, usual, LOWERS, INHERITS, WHOSE, ...)            \
         SETTING_IF_##WHOSE(#Name, )
 
 /* By TYPE: the type on the bus. */

@@ -37,6 +37,6 @@ static inline void signal_mask_restore(const uint64_t *before) {
         (void) syscall(SYS_rt_sigprocmask, SIG_SETMASK, before, NULL, sizeof(*before));
 }
 
-#define SIGNALS_BLOCKED                                                                                     \
-        _cleanup_(signal_mask_restore)                                                                      \
+#define SIGNALS_BLOCKED                                                                                                \
+        _cleanup_(signal_mask_restore)                                                                                 \
         _unused_ uint64_t _signals = signal_mask_block()

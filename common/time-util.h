@@ -21,8 +21,7 @@ static inline uint64_t timespec_to_ns(const struct timespec *ts) {
 }
 
 static inline struct timespec ns_to_timespec(uint64_t ns) {
-        return (struct timespec){
-                        .tv_sec = (time_t) (ns / NSEC_PER_SEC), .tv_nsec = (long) (ns % NSEC_PER_SEC)};
+        return (struct timespec){.tv_sec = (time_t) (ns / NSEC_PER_SEC), .tv_nsec = (long) (ns % NSEC_PER_SEC)};
 }
 
 /* Cannot fail for CLOCK_MONOTONIC; goes through the vDSO, so it does not touch errno. */

@@ -34,8 +34,8 @@ int pci_address_parse(const char *device_id, PciAddress *ret) {
         int used = 0;
 
         if (!text ||
-                        sscanf(text, "%8" SCNx32 ":%2" SCNx32 ":%2" SCNx32 ".%1" SCNx32 "%n", &a.domain,
-                                        &a.bus, &a.device, &a.function, &used) != 4 ||
+                        sscanf(text, "%8" SCNx32 ":%2" SCNx32 ":%2" SCNx32 ".%1" SCNx32 "%n", &a.domain, &a.bus,
+                                        &a.device, &a.function, &used) != 4 ||
                         text[used] != '\0')
                 return -EINVAL;
         *ret = a;
@@ -91,11 +91,9 @@ static void read_hwmon(const char *device, GpuMetrics *m) {
         }
 }
 
-static bool print_directory(
-                const char *root, const PciAddress *a, uint32_t function, char ret[static PATH_MAX]) {
-        int n = snprintf(ret, PATH_MAX,
-                        "%s/sys/bus/pci/devices/%04" PRIx32 ":%02" PRIx32 ":%02" PRIx32 ".%" PRIx32, root,
-                        a->domain, a->bus, a->device, function);
+static bool print_directory(const char *root, const PciAddress *a, uint32_t function, char ret[static PATH_MAX]) {
+        int n = snprintf(ret, PATH_MAX, "%s/sys/bus/pci/devices/%04" PRIx32 ":%02" PRIx32 ":%02" PRIx32 ".%" PRIx32,
+                        root, a->domain, a->bus, a->device, function);
 
         return n > 0 && n < PATH_MAX;
 }
@@ -137,9 +135,7 @@ GpuVendor gpu_metrics_vendor(const char *root, const PciAddress *a) {
         if (!f || !fgets(text, sizeof(text), f))
                 return GPU_VENDOR_UNKNOWN;
         text[strcspn(text, "\n")] = '\0';
-        return streq(text, "0x1002")            ? GPU_VENDOR_AMD
-                        : streq(text, "0x10de") ? GPU_VENDOR_NVIDIA
-                                                : GPU_VENDOR_UNKNOWN;
+        return streq(text, "0x1002") ? GPU_VENDOR_AMD : streq(text, "0x10de") ? GPU_VENDOR_NVIDIA : GPU_VENDOR_UNKNOWN;
 }
 
 /* --- as text --- */

@@ -25,13 +25,13 @@ typedef struct GpuMetrics {
         uint64_t power_uw;
 } GpuMetrics;
 
-#define GPU_METRICS_NULL                                                                                    \
-        ((GpuMetrics){                                                                                      \
-                        .utilisation = UINT32_MAX,                                                          \
-                        .temperature_mc = INT32_MAX,                                                        \
-                        .vram_total = UINT64_MAX,                                                           \
-                        .vram_used = UINT64_MAX,                                                            \
-                        .power_uw = UINT64_MAX,                                                             \
+#define GPU_METRICS_NULL                                                                                               \
+        ((GpuMetrics){                                                                                                 \
+                        .utilisation = UINT32_MAX,                                                                     \
+                        .temperature_mc = INT32_MAX,                                                                   \
+                        .vram_total = UINT64_MAX,                                                                      \
+                        .vram_used = UINT64_MAX,                                                                       \
+                        .power_uw = UINT64_MAX,                                                                        \
         })
 
 /* Fills the unknown values of *m from `other`. */

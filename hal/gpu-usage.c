@@ -59,8 +59,8 @@ int gpu_usage_parse_fdinfo(const char *text, const PciAddress *a, uint64_t *ret_
                 size_t n = strcspn(line, "\n");
 
                 (void) snprintf(buf, sizeof(buf), "%.*s", (int) MIN(n, sizeof(buf) - 1), line);
-                if (sscanf(buf, "drm-pdev: %8" SCNx32 ":%2" SCNx32 ":%2" SCNx32 ".%1" SCNx32, &of.domain,
-                                    &of.bus, &of.device, &of.function) == 4)
+                if (sscanf(buf, "drm-pdev: %8" SCNx32 ":%2" SCNx32 ":%2" SCNx32 ".%1" SCNx32, &of.domain, &of.bus,
+                                    &of.device, &of.function) == 4)
                         is_device = of.domain == a->domain && of.bus == a->bus && of.device == a->device &&
                                         of.function == a->function;
                 else if (sscanf(buf, "drm-client-id: %19" SCNu64, &client) == 1)
@@ -130,8 +130,7 @@ static uint32_t find_kfd_gpu(const char *root, const PciAddress *a) {
         (void) snprintf(path, sizeof(path), "%s%s", root, KFD_TOPOLOGY_PATH);
         for (uint32_t i = 0; r != -ENOENT && i < NODES_MAX; i++) {
                 r = kfd_topology_read(path, i, &node);
-                if (r >= 0 && node.domain == a->domain &&
-                                node.location == (a->bus << 8 | a->device << 3 | a->function))
+                if (r >= 0 && node.domain == a->domain && node.location == (a->bus << 8 | a->device << 3 | a->function))
                         return node.gpu_id;
         }
         return 0;
@@ -142,8 +141,8 @@ static int is_occupied(const GpuUsage *u, pid_t pid) {
         char path[PATH_MAX], text[32];
         uint64_t v;
 
-        (void) snprintf(path, sizeof(path), "%s/sys/class/kfd/kfd/proc/%i/stats_%" PRIu32 "/cu_occupancy",
-                        u->root, (int) pid, u->kfd_gpu);
+        (void) snprintf(path, sizeof(path), "%s/sys/class/kfd/kfd/proc/%i/stats_%" PRIu32 "/cu_occupancy", u->root,
+                        (int) pid, u->kfd_gpu);
         if (!read_text(AT_FDCWD, path, text, sizeof(text)))
                 return -ENOENT;
         text[strcspn(text, "\n")] = '\0';
@@ -170,8 +169,7 @@ void gpu_usage_sample(GpuUsage *u, const pid_t *pids, size_t n) {
 static int read_kernel(GpuUsage *u, const pid_t *pids, size_t n, uint64_t span_ns, uint64_t *ret_ran_ns) {
         uint64_t engine_ns;
 
-        if (sum_engines(u, pids, n, &engine_ns) &&
-                        (u->has_engines || u->kfd_gpu == 0 || engine_ns > u->engine_ns)) {
+        if (sum_engines(u, pids, n, &engine_ns) && (u->has_engines || u->kfd_gpu == 0 || engine_ns > u->engine_ns)) {
                 u->has_engines = true;
                 *ret_ran_ns = ns_sub(engine_ns, u->engine_ns);
                 u->engine_ns = engine_ns;
@@ -217,8 +215,8 @@ static bool is_drm(const char *root, const PciAddress *a) {
         char path[PATH_MAX];
 
         (void) snprintf(path, sizeof(path),
-                        "%s/sys/bus/pci/devices/%04" PRIx32 ":%02" PRIx32 ":%02" PRIx32 ".%" PRIx32 "/drm",
-                        root, a->domain, a->bus, a->device, a->function);
+                        "%s/sys/bus/pci/devices/%04" PRIx32 ":%02" PRIx32 ":%02" PRIx32 ".%" PRIx32 "/drm", root,
+                        a->domain, a->bus, a->device, a->function);
         return access(path, F_OK) == 0;
 }
 

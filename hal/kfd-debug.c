@@ -54,8 +54,7 @@ static int debug_undo(KfdTarget *t) {
 /* The process's RUNTIME_ENABLE may have begun between ENABLE and DISABLE, and would wait for ever: this event lets it
  * continue, now or later. */
 static void debug_let_runtime_go(KfdTarget *t) {
-        KfdDbgTrap a = {.send_runtime_event = {.exception_mask = KFD_EXCEPTION_MASK(
-                                                               KFD_EXCEPTION_PROCESS_RUNTIME)}};
+        KfdDbgTrap a = {.send_runtime_event = {.exception_mask = KFD_EXCEPTION_MASK(KFD_EXCEPTION_PROCESS_RUNTIME)}};
 
         (void) debug_call(t, KFD_DBG_TRAP_SEND_RUNTIME_EVENT, &a);
 }
@@ -94,8 +93,7 @@ bool kfd_debug_is_suspended(const KfdTarget *t, uint32_t id) {
 static int debug_see(KfdTarget *t, KfdQueueSnapshot **ret, uint32_t *ret_n) {
         for (uint32_t room = QUEUES_MIN; room <= QUEUES_MAX; room *= 2) {
                 _cleanup_free_ KfdQueueSnapshot *s = calloc(room, sizeof(*s));
-                KfdDbgTrap a = {.queue_snapshot = {.exception_mask = KFD_EXCEPTION_MASK(
-                                                                   KFD_EXCEPTION_QUEUE_NEW),
+                KfdDbgTrap a = {.queue_snapshot = {.exception_mask = KFD_EXCEPTION_MASK(KFD_EXCEPTION_QUEUE_NEW),
                                                 .snapshot_buf_ptr = (uint64_t) (uintptr_t) s,
                                                 .num_queues = room,
                                                 .entry_size = sizeof(*s)}};
@@ -174,8 +172,7 @@ static int debug_stop_all(KfdTarget *t) {
 /* Undoes everything after a failure, because the state after it is unknown. */
 static int debug_end(KfdTarget *t, int r) {
         if (r >= 0)
-                t->state = t->n_suspended > 0 || t->state == KFD_TARGET_HELD ? KFD_TARGET_HELD
-                                                                             : KFD_TARGET_RUNNING;
+                t->state = t->n_suspended > 0 || t->state == KFD_TARGET_HELD ? KFD_TARGET_HELD : KFD_TARGET_RUNNING;
         else
                 t->state = debug_undo(t) < 0 ? KFD_TARGET_UNSURE : KFD_TARGET_RUNNING;
         return r;
@@ -198,8 +195,7 @@ int kfd_debug_suspend(KfdTarget *t) {
 }
 
 int kfd_debug_resume(KfdTarget *t) {
-        KfdDbgTrap a = {.resume_queues = {.queue_array_ptr = (uint64_t) (uintptr_t) t->ids,
-                                        .num_queues = t->n_ids}};
+        KfdDbgTrap a = {.resume_queues = {.queue_array_ptr = (uint64_t) (uintptr_t) t->ids, .num_queues = t->n_ids}};
 
         if (t->n_ids == 0)
                 return 0;

@@ -31,8 +31,7 @@ enum {
 #define REGISTERS_IN_RUN 512U
 
 /* Parses a line of a dump, "    ADDRESS: WORD WORD ...". Returns the number of words; 0: not a line of a dump. */
-static size_t parse_dump_line(
-                const char *line, uint32_t *ret_address, uint32_t words[static WORDS_PER_LINE]) {
+static size_t parse_dump_line(const char *line, uint32_t *ret_address, uint32_t words[static WORDS_PER_LINE]) {
         uint32_t address;
         size_t n = 0;
         int used = 0; /* sscanf() does not set it when the text ends earlier */
@@ -40,8 +39,7 @@ static size_t parse_dump_line(
         if (line[0] != ' ' || sscanf(line, " %8" SCNx32 ":%n", &address, &used) != 1 || used <= 0 ||
                         line[used - 1] != ':')
                 return 0;
-        for (line += used; n < WORDS_PER_LINE && sscanf(line, " %8" SCNx32 "%n", words + n, &used) == 1;
-                        line += used)
+        for (line += used; n < WORDS_PER_LINE && sscanf(line, " %8" SCNx32 "%n", words + n, &used) == 1; line += used)
                 n++;
         *ret_address = address;
         return n;
@@ -161,8 +159,7 @@ static bool run_has_ring(const Run *run, uint64_t ring) {
         uint32_t lo = (uint32_t) (ring >> RING_SHIFT), hi = (uint32_t) (ring >> RING_SHIFT >> 32);
 
         for (size_t i = to_active; i + 1 < run->n; i++)
-                if (run->values[i] == lo && (run->values[i + 1] & RING_HI_MASK) == hi &&
-                                run->values[i - to_active] & 1)
+                if (run->values[i] == lo && (run->values[i + 1] & RING_HI_MASK) == hi && run->values[i - to_active] & 1)
                         return true;
         return false;
 }

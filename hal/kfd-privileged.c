@@ -137,8 +137,8 @@ static int seized(KfdTarget *t, int (*call)(KfdTarget *t)) {
 
 /* --- targets --- */
 
-int kfd_target_open(KfdPrivilegedMode mode, pid_t pid, uint64_t start_time, bool allow_mes,
-                const KfdTargetSys *sys, KfdTarget *ret) {
+int kfd_target_open(KfdPrivilegedMode mode, pid_t pid, uint64_t start_time, bool allow_mes, const KfdTargetSys *sys,
+                KfdTarget *ret) {
         static const KfdPrivilegedOps *const ops[_KFD_PRIVILEGED_MODE_MAX] = {
                         [KFD_PRIVILEGED_CRIU] = &kfd_criu_ops,
                         [KFD_PRIVILEGED_DEBUG] = &kfd_debug_ops,

@@ -131,8 +131,8 @@ struct KfdTarget {
 /* Opens a target, which the caller gives back by kfd_target_done(). `start_time` 0: whatever process has that pid now.
  * Returns 0; -ESRCH: the process is gone; -ENODEV: it does not use KFD; -EPERM: we may not look at it, or trace it;
  * -ENOSYS: this KFD is too old; -EINVAL: no such mode. */
-int kfd_target_open(KfdPrivilegedMode mode, pid_t pid, uint64_t start_time, bool allow_mes,
-                const KfdTargetSys *sys, KfdTarget *ret);
+int kfd_target_open(KfdPrivilegedMode mode, pid_t pid, uint64_t start_time, bool allow_mes, const KfdTargetSys *sys,
+                KfdTarget *ret);
 
 /* Releases the target's hold, and closes it. */
 void kfd_target_done(KfdTarget *t);

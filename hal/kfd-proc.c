@@ -313,16 +313,14 @@ int kfd_proc_read_hqds(const char *root, KfdProcQueues *q) {
         for (size_t i = 0; r >= 0 && i < q->n; i++)
                 if (q->queues[i].mqd.is_known) {
                         rewind(f);
-                        q->queues[i].is_mapped =
-                                        kfd_debugfs_is_mapped(f, q->queues[i].gpu_id, q->queues[i].mqd.ring);
+                        q->queues[i].is_mapped = kfd_debugfs_is_mapped(f, q->queues[i].gpu_id, q->queues[i].mqd.ring);
                 }
         return r;
 }
 
 /* --- use --- */
 
-static uint64_t number_or_unknown(
-                const char *process, const char *prefix, uint32_t gpu_id, const char *suffix) {
+static uint64_t number_or_unknown(const char *process, const char *prefix, uint32_t gpu_id, const char *suffix) {
         char name[64];
         uint64_t v;
 

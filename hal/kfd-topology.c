@@ -125,8 +125,8 @@ void kfd_node_device_id(const KfdNode *n, char ret[static KFD_DEVICE_ID_MAX]) {
 }
 
 void kfd_node_gfx_name(const KfdNode *n, char ret[static KFD_GFX_NAME_MAX]) {
-        (void) snprintf(ret, KFD_GFX_NAME_MAX, "gfx%u%x%x", n->gfx_version / 10000,
-                        n->gfx_version / 100 % 100, n->gfx_version % 100);
+        (void) snprintf(ret, KFD_GFX_NAME_MAX, "gfx%u%x%x", n->gfx_version / 10000, n->gfx_version / 100 % 100,
+                        n->gfx_version % 100);
 }
 
 int kfd_cwsr_enabled(void) {

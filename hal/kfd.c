@@ -59,8 +59,8 @@ static int kfd_update(const KfdHalQueue *q, bool held) {
 static bool packet_is_written(const KfdHalQueue *q, uint64_t index, uint64_t n_packets) {
         const _Atomic uint16_t *headers = (const _Atomic uint16_t *) (uintptr_t) q->ring;
 
-        return (atomic_load_explicit(headers + index % n_packets * PACKET_WORDS, memory_order_acquire) &
-                               HEADER_TYPE) != HEADER_INVALID;
+        return (atomic_load_explicit(headers + index % n_packets * PACKET_WORDS, memory_order_acquire) & HEADER_TYPE) !=
+                        HEADER_INVALID;
 }
 
 /* Returns whether a reserved place of the ring has no packet yet, or is about to be reserved. Packets below the
@@ -129,8 +129,8 @@ static void kfd_ring(KfdHalQueue *q) {
         uint64_t end;
 
         while ((end = kfd_announced(q)) > q->announced) {
-                atomic_store_explicit(q->doorbell, q->type == KFD_QUEUE_COMPUTE_AQL ? end - 1 : end,
-                                memory_order_seq_cst);
+                atomic_store_explicit(
+                                q->doorbell, q->type == KFD_QUEUE_COMPUTE_AQL ? end - 1 : end, memory_order_seq_cst);
                 q->announced = end;
         }
 }
@@ -143,8 +143,7 @@ static void kfd_ring_released(KfdHalQueue *q) {
         if (!q->doorbell || !q->write_index)
                 return;
         q->owed = aql ? atomic_load(q->write_index) : 0;
-        q->announced = aql ? atomic_load(q->read_index)
-                           : 0; /* the device knows the packets that it has read */
+        q->announced = aql ? atomic_load(q->read_index) : 0; /* the device knows the packets that it has read */
         kfd_ring(q);
 }
 

@@ -64,12 +64,11 @@ struct KfdHalQueue {
         bool lost;
 
         const _Atomic uint64_t *write_index, *read_index;
-        _Atomic uint64_t *doorbell; /* NULL: we cannot ring it */
-        const _Atomic uint64_t *
-                        rung; /* the application announced the packets below this index; NULL or 0: unknown */
-        uint64_t announced;   /* the same, announced by us since the last release */
-        uint64_t owed;        /* see kfd_hal_ring_rest(); 0: nothing */
-        _Atomic uint32_t reserving; /* threads that may take a place at any moment */
+        _Atomic uint64_t *doorbell;   /* NULL: we cannot ring it */
+        const _Atomic uint64_t *rung; /* the application announced the packets below this index; NULL or 0: unknown */
+        uint64_t announced;           /* the same, announced by us since the last release */
+        uint64_t owed;                /* see kfd_hal_ring_rest(); 0: nothing */
+        _Atomic uint32_t reserving;   /* threads that may take a place at any moment */
 };
 
 extern const HalOps hal_kfd_ops;

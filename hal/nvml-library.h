@@ -17,6 +17,6 @@ enum { NVML_SUCCESS = 0 };
 
 /* Formats the address as nvmlDeviceGetHandleByPciBusId() requires. */
 static inline void nvml_bus_id(const PciAddress *a, char ret[static NVML_BUS_ID_MAX]) {
-        (void) snprintf(ret, NVML_BUS_ID_MAX, "%08" PRIx32 ":%02" PRIx32 ":%02" PRIx32 ".%" PRIx32,
-                        a->domain, a->bus & 0xff, a->device & 0xff, a->function & 0xf);
+        (void) snprintf(ret, NVML_BUS_ID_MAX, "%08" PRIx32 ":%02" PRIx32 ":%02" PRIx32 ".%" PRIx32, a->domain,
+                        a->bus & 0xff, a->device & 0xff, a->function & 0xf);
 }

@@ -121,8 +121,7 @@ typedef struct List {
 static bool is_reachable(const NvrmHalQueue *via) {
         NvrmGpuId id = {};
 
-        int r = nvrm_control(via->ioctl, via->fd, via->client, via->subdevice, NVRM_CMD_GPU_GET_ID, &id,
-                        sizeof(id));
+        int r = nvrm_control(via->ioctl, via->fd, via->client, via->subdevice, NVRM_CMD_GPU_GET_ID, &id, sizeof(id));
         return r != -ENOENT && r != -ESTALE;
 }
 
@@ -133,8 +132,8 @@ static int list_call(const List *l, bool stop) {
                 a.clients[i] = l->channels[i]->client;
                 a.channels[i] = l->channels[i]->object;
         }
-        int r = nvrm_control(l->via->ioctl, l->via->fd, l->via->client, l->via->subdevice,
-                        NVRM_CMD_DISABLE_CHANNELS, &a, sizeof(a));
+        int r = nvrm_control(l->via->ioctl, l->via->fd, l->via->client, l->via->subdevice, NVRM_CMD_DISABLE_CHANNELS,
+                        &a, sizeof(a));
         return r == -ENOENT && !is_reachable(l->via) ? -ESTALE : r;
 }
 

@@ -17,8 +17,8 @@
 #if HAVE_ROCM_SMI
 
 /* Of Debian, and of AMD's own packages. */
-static const char *const sonames[] = {"librocm_smi64.so.1", "librocm_smi64.so.7", "librocm_smi64.so.6",
-                "librocm_smi64.so.5", NULL};
+static const char *const sonames[] = {
+                "librocm_smi64.so.1", "librocm_smi64.so.7", "librocm_smi64.so.6", "librocm_smi64.so.5", NULL};
 
 enum {
         SMI_SUCCESS = 0,
@@ -89,8 +89,7 @@ static void read_device(const Library *l, uint32_t device, GpuMetrics *m) {
                 m->vram_total = total;
                 m->vram_used = v;
         }
-        if (l->temperature(device, SMI_TEMPERATURE_EDGE, SMI_TEMPERATURE_CURRENT, &temperature) ==
-                                        SMI_SUCCESS &&
+        if (l->temperature(device, SMI_TEMPERATURE_EDGE, SMI_TEMPERATURE_CURRENT, &temperature) == SMI_SUCCESS &&
                         temperature > INT32_MIN && temperature < INT32_MAX)
                 m->temperature_mc = (int32_t) temperature;
         if (l->power(device, 0, &v) == SMI_SUCCESS)

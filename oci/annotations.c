@@ -107,8 +107,7 @@ static bool is_value(const char *s, size_t max) {
         return !isempty(s) && strlen(s) <= max && string_is_printable(s);
 }
 
-void annotations_settings(
-                const OciState *s, const AnnotationRules *rules, annotation_t found, void *userdata) {
+void annotations_settings(const OciState *s, const AnnotationRules *rules, annotation_t found, void *userdata) {
         for (size_t i = 0; i < ELEMENTSOF(settings); i++) {
                 char name[64], key[32];
                 bool raises = rules->raising & UINT32_C(1) << i;
@@ -134,8 +133,7 @@ static void take_pod_label(const char *name, const char *value, void *userdata) 
         char key[512];
 
         int r = snprintf(key, sizeof(key), "%spod-label.%s", l->prefix, name);
-        if (r < 0 || (size_t) r >= sizeof(key) || !is_value(name, POD_LABEL_KEY_MAX) ||
-                        l->n >= POD_LABELS_MAX)
+        if (r < 0 || (size_t) r >= sizeof(key) || !is_value(name, POD_LABEL_KEY_MAX) || l->n >= POD_LABELS_MAX)
                 return;
         if (*value && !is_value(value, LABEL_MAX))
                 return;
@@ -150,9 +148,8 @@ static bool take_crio_labels(const OciState *s, PodLabels *l) {
 
         if (json_object_is_type(all, json_type_object)) {
                 json_object_object_foreach(all, name, value) {
-                        const char *v = json_object_is_type(value, json_type_string)
-                                        ? json_object_get_string(value)
-                                        : NULL;
+                        const char *v = json_object_is_type(value, json_type_string) ? json_object_get_string(value)
+                                                                                     : NULL;
                         if (v && strlen(v) == (size_t) json_object_get_string_len(value))
                                 take_pod_label(name, v, l);
                 }
@@ -165,8 +162,7 @@ static const char *prefix_of(const AnnotationRules *rules, unsigned bit) {
         return rules->raising & UINT32_C(1) << bit ? CGROUP_ATTR_LABEL : CGROUP_ATTR_CLAIM;
 }
 
-void annotations_labels(
-                const OciState *s, const AnnotationRules *rules, annotation_t found, void *userdata) {
+void annotations_labels(const OciState *s, const AnnotationRules *rules, annotation_t found, void *userdata) {
         PodLabels l = {.prefix = prefix_of(rules, OF_POD_LABEL), .found = found, .userdata = userdata};
         const char *value = oci_state_annotation(s, ANNOTATION_PREFIX "priority-class");
         char key[64];
@@ -179,8 +175,7 @@ void annotations_labels(
                         found(labels[i].label, name, userdata);
         }
         if (is_value(value, LABEL_MAX)) {
-                (void) snprintf(key, sizeof(key), "%spriority-class",
-                                prefix_of(rules, OF_POD_PRIORITY_CLASS));
+                (void) snprintf(key, sizeof(key), "%spriority-class", prefix_of(rules, OF_POD_PRIORITY_CLASS));
                 found(key, value, userdata);
         }
         if (!take_crio_labels(s, &l))

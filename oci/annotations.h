@@ -33,6 +33,5 @@ int annotation_rules_read(const char *path, ConfReport report, void *userdata, A
  * only of a pod's label. */
 typedef void (*annotation_t)(const char *key, const char *value, void *userdata);
 
-void annotations_settings(
-                const OciState *s, const AnnotationRules *rules, annotation_t found, void *userdata);
+void annotations_settings(const OciState *s, const AnnotationRules *rules, annotation_t found, void *userdata);
 void annotations_labels(const OciState *s, const AnnotationRules *rules, annotation_t found, void *userdata);

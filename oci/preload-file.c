@@ -139,8 +139,7 @@ static int make_file_system(void) {
 }
 
 static int write_file(int directory_fd, const char *text) {
-        _cleanup_close_ int fd =
-                        openat(directory_fd, "ld.so.preload", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+        _cleanup_close_ int fd = openat(directory_fd, "ld.so.preload", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
 
         if (fd < 0 || fchmod(fd, 0644) < 0)
                 return negative_errno();
@@ -151,8 +150,7 @@ static int write_file(int directory_fd, const char *text) {
 static int mount_file(int directory_fd, int target_fd) {
         struct mount_attr read_only = {.attr_set = MOUNT_ATTR_RDONLY};
 
-        _cleanup_close_ int tree =
-                        open_tree(directory_fd, "ld.so.preload", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+        _cleanup_close_ int tree = open_tree(directory_fd, "ld.so.preload", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
         if (tree < 0)
                 return negative_errno();
         /* Older kernels cannot make it read-only; the file is the container's own in any case. */

@@ -38,5 +38,5 @@ static void cfs_hint(Order *o, OrderEntity *e) {
         e->level = 0;
 }
 
-DEFINE_POLICY(cfs, "Completely fair: all share over the tree of cgroups, by weight and priority",
-                .weight = cfs_weight, .node_weight = cfs_node_weight, .hint = cfs_hint);
+DEFINE_POLICY(cfs, "Completely fair: all share over the tree of cgroups, by weight and priority", .weight = cfs_weight,
+                .node_weight = cfs_node_weight, .hint = cfs_hint);

@@ -205,8 +205,7 @@ static void core_choose_advance(Policy *p) {
 static bool entity_is_last(const PolicyEntity *e) {
         const Policy *p = e->policy;
 
-        return e == p->last && p->n_ready == 0 && !node_is_stopped(e->node) &&
-                        !core_is_outranked(p, e->branch->tier);
+        return e == p->last && p->n_ready == 0 && !node_is_stopped(e->node) && !core_is_outranked(p, e->branch->tier);
 }
 
 static bool entity_may_run(const PolicyEntity *e) {

@@ -134,8 +134,7 @@ static void core_consider_linger(Policy *p, PolicyEntity *e) {
                 return;
         if (p->linger && p->now_ns < p->linger_until_ns &&
                         (p->linger->branch->tier > e->branch->tier ||
-                                        (p->linger->branch->tier == e->branch->tier &&
-                                                        p->linger_until_ns >= until)))
+                                        (p->linger->branch->tier == e->branch->tier && p->linger_until_ns >= until)))
                 return;
         p->linger = e;
         p->linger_until_ns = until;
@@ -353,8 +352,7 @@ static PolicyNode *node_make(PolicyNode *parent, const char *name) {
         return n;
 }
 
-int core_node_new(Policy *p, PolicyNode *parent, const PolicyNodeSettings *s, uint64_t now_ns,
-                PolicyNode **ret) {
+int core_node_new(Policy *p, PolicyNode *parent, const PolicyNodeSettings *s, uint64_t now_ns, PolicyNode **ret) {
         parent = core_node(p, parent);
         if (parent->depth >= POLICY_DEPTH_MAX)
                 return -EINVAL;
@@ -400,22 +398,19 @@ void core_outside(Policy *p, int level, uint64_t now_ns) {
 /* --- the instance --- */
 
 static bool config_is_valid(const PolicyConfig *c) {
-        return c->concurrency >= 1 && c->timeslice_ns >= 1 &&
-                        c->timeslice_ns <= FAIR_STEP_MAX / FAIR_LAG_SLICES &&
+        return c->concurrency >= 1 && c->timeslice_ns >= 1 && c->timeslice_ns <= FAIR_STEP_MAX / FAIR_LAG_SLICES &&
                         c->starve_run_ns <= c->starve_ns;
 }
 
 /* All of them are 170 kB, and a device uses one or two: the kernel gives memory to the pages that are written. calloc()
  * may take a piece of the heap, and clear it. */
 static Tier *tiers_new(void) {
-        void *p = mmap(NULL, CORE_TIERS * sizeof(Tier), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-                        -1, 0);
+        void *p = mmap(NULL, CORE_TIERS * sizeof(Tier), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
         return p == MAP_FAILED ? NULL : p;
 }
 
-int core_new(const OrderOps *ops, const PolicyConfig *config, const PolicyCallbacks *callbacks,
-                Policy **ret) {
+int core_new(const OrderOps *ops, const PolicyConfig *config, const PolicyCallbacks *callbacks, Policy **ret) {
         if (!config_is_valid(config))
                 return -EINVAL;
 
@@ -468,8 +463,7 @@ int core_configure(Policy *p, const PolicyConfig *config, uint64_t now_ns) {
         if (p->owed)
                 p->owed_until_ns = MIN(p->owed_until_ns, ns_add(p->now_ns, config->starve_run_ns));
         if (p->linger)
-                p->linger_until_ns =
-                                MIN(p->linger_until_ns, ns_add(p->linger->idle_since_ns, config->linger_ns));
+                p->linger_until_ns = MIN(p->linger_until_ns, ns_add(p->linger->idle_since_ns, config->linger_ns));
         DL_FOREACH2(p->kept, e, kept_next)
                 e->kept_until_ns = MIN(e->kept_until_ns, ns_add(e->idle_since_ns, config->linger_ns));
         return 0;

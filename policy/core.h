@@ -60,7 +60,7 @@ struct PolicyNode {
 
         Guarantee guarantee;
         PolicyNode *guarantee_prev, *guarantee_next; /* in Policy.guarantees: it has a minimum */
-        AvlNode due_order; /* in Policy.due: wanting, and no entity below is chosen */
+        AvlNode due_order;                           /* in Policy.due: wanting, and no entity below is chosen */
         uint64_t due_ns;
         bool listed_due;
 
@@ -88,8 +88,8 @@ struct Floor {
         AvlNode known_order; /* in the parent's `known` */
         Avl known;           /* floors right below, by key */
 
-        uint64_t turn; /* lower: its last turn is longer ago */
-        uint64_t since_ns; /* since when the longest held entity below is held; NSEC_INFINITY: none, or stopped */
+        uint64_t turn;       /* lower: its last turn is longer ago */
+        uint64_t since_ns;   /* since when the longest held entity below is held; NSEC_INFINITY: none, or stopped */
         uint64_t longest_ns; /* the earliest `since_ns` of its subtree in `order` */
         AvlNode order;       /* in the parent's `waiting`, while an entity below is held */
         Avl waiting;         /* floors right below, by `turn` */
@@ -240,16 +240,14 @@ void core_account(Policy *p, uint64_t until_ns);
 
 /* --- the functions of every policy's PolicyOps --- */
 
-int core_new(const OrderOps *ops, const PolicyConfig *config, const PolicyCallbacks *callbacks,
-                Policy **ret);
+int core_new(const OrderOps *ops, const PolicyConfig *config, const PolicyCallbacks *callbacks, Policy **ret);
 Policy *core_free(Policy *p);
 int core_configure(Policy *p, const PolicyConfig *config, uint64_t now_ns);
-int core_node_new(Policy *p, PolicyNode *parent, const PolicyNodeSettings *s, uint64_t now_ns,
-                PolicyNode **ret);
+int core_node_new(Policy *p, PolicyNode *parent, const PolicyNodeSettings *s, uint64_t now_ns, PolicyNode **ret);
 PolicyNode *core_node_free(PolicyNode *n, uint64_t now_ns);
 void core_node_configure(PolicyNode *n, const PolicyNodeSettings *s, uint64_t now_ns);
-int core_entity_new(Policy *p, PolicyNode *node, void *owner, const PolicySettings *s, uint64_t now_ns,
-                PolicyEntity **ret);
+int core_entity_new(
+                Policy *p, PolicyNode *node, void *owner, const PolicySettings *s, uint64_t now_ns, PolicyEntity **ret);
 PolicyEntity *core_entity_free(PolicyEntity *e, uint64_t now_ns);
 void core_entity_configure(PolicyEntity *e, const PolicySettings *s, uint64_t now_ns);
 int core_entity_move(PolicyEntity *e, PolicyNode *to, uint64_t now_ns);
@@ -263,34 +261,33 @@ void core_device_usage(const Policy *p, uint64_t now_ns, PolicyDeviceUsage *ret)
 int core_level(const Policy *p);
 void core_outside(Policy *p, int level, uint64_t now_ns);
 
-#define DEFINE_POLICY(name_, description_, ...)                                                             \
-        static const OrderOps name_##_order = {__VA_ARGS__};                                                \
-        static int name_##_new(                                                                             \
-                        const PolicyConfig *config, const PolicyCallbacks *callbacks, Policy **ret) {       \
-                return core_new(&name_##_order, config, callbacks, ret);                                    \
-        }                                                                                                   \
-        const PolicyOps policy_##name_##_ops = {                                                            \
-                        .ordering = &name_##_order,                                                         \
-                        .name = #name_,                                                                     \
-                        .description = description_,                                                        \
-                        .new = name_##_new,                                                                 \
-                        .free = core_free,                                                                  \
-                        .configure = tapped_configure,                                                      \
-                        .node_new = tapped_node_new,                                                        \
-                        .node_free = tapped_node_free,                                                      \
-                        .node_configure = tapped_node_configure,                                            \
-                        .entity_new = tapped_entity_new,                                                    \
-                        .entity_free = tapped_entity_free,                                                  \
-                        .entity_configure = tapped_entity_configure,                                        \
-                        .entity_move = tapped_entity_move,                                                  \
-                        .entity_ready = tapped_entity_ready,                                                \
-                        .entity_idle = tapped_entity_idle,                                                  \
-                        .entity_drained = tapped_entity_drained,                                            \
-                        .entity_tail = tapped_entity_tail,                                                  \
-                        .entity_usage = core_entity_usage,                                                  \
-                        .entity_wait = core_entity_wait,                                                    \
-                        .device_usage = core_device_usage,                                                  \
-                        .level = core_level,                                                                \
-                        .outside = tapped_outside,                                                          \
-                        .dispatch = tapped_dispatch,                                                        \
+#define DEFINE_POLICY(name_, description_, ...)                                                                        \
+        static const OrderOps name_##_order = {__VA_ARGS__};                                                           \
+        static int name_##_new(const PolicyConfig *config, const PolicyCallbacks *callbacks, Policy **ret) {           \
+                return core_new(&name_##_order, config, callbacks, ret);                                               \
+        }                                                                                                              \
+        const PolicyOps policy_##name_##_ops = {                                                                       \
+                        .ordering = &name_##_order,                                                                    \
+                        .name = #name_,                                                                                \
+                        .description = description_,                                                                   \
+                        .new = name_##_new,                                                                            \
+                        .free = core_free,                                                                             \
+                        .configure = tapped_configure,                                                                 \
+                        .node_new = tapped_node_new,                                                                   \
+                        .node_free = tapped_node_free,                                                                 \
+                        .node_configure = tapped_node_configure,                                                       \
+                        .entity_new = tapped_entity_new,                                                               \
+                        .entity_free = tapped_entity_free,                                                             \
+                        .entity_configure = tapped_entity_configure,                                                   \
+                        .entity_move = tapped_entity_move,                                                             \
+                        .entity_ready = tapped_entity_ready,                                                           \
+                        .entity_idle = tapped_entity_idle,                                                             \
+                        .entity_drained = tapped_entity_drained,                                                       \
+                        .entity_tail = tapped_entity_tail,                                                             \
+                        .entity_usage = core_entity_usage,                                                             \
+                        .entity_wait = core_entity_wait,                                                               \
+                        .device_usage = core_device_usage,                                                             \
+                        .level = core_level,                                                                           \
+                        .outside = tapped_outside,                                                                     \
+                        .dispatch = tapped_dispatch,                                                                   \
         }

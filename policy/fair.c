@@ -264,8 +264,7 @@ int64_t fair_queue_lag(FairQueue *q, const FairNode *n) {
 
 /* The square of a sum is n times the sum of the squares for equal ones only. */
 bool fair_queue_is_even(const FairQueue *q) {
-        return (fair_wide_t) q->weight * (fair_wide_t) q->weight ==
-                        (fair_wide_t) q->n_here * (fair_wide_t) q->squares;
+        return (fair_wide_t) q->weight * (fair_wide_t) q->weight == (fair_wide_t) q->n_here * (fair_wide_t) q->squares;
 }
 
 void fair_node_move(FairNode *n, FairQueue *from, FairQueue *to) {
@@ -362,9 +361,7 @@ static FairNode *fair_queue_find_due(FairQueue *q, const FairNode *next, uint32_
         DL_FOREACH(q->running, n) {
                 if (next && (n == next || n->full || !fair_node_is_due(n, next, v, slice_ns)))
                         continue;
-                if (!due ||
-                                fair_ahead(fair_node_deadline(n, slice_ns),
-                                                fair_node_deadline(due, slice_ns)) > 0)
+                if (!due || fair_ahead(fair_node_deadline(n, slice_ns), fair_node_deadline(due, slice_ns)) > 0)
                         due = n;
         }
         return due;
@@ -468,8 +465,7 @@ void fair_queue_choose(FairQueue *q, uint32_t slots, uint64_t slice_ns) {
         fair_queue_fill(q, slots, slice_ns);
 
         /* Ends: each turn removes a used-up slice or a later deadline from the runners. */
-        while ((next = fair_queue_eligible(q, slice_ns)) &&
-                        (due = fair_queue_find_due(q, next, slots, slice_ns))) {
+        while ((next = fair_queue_eligible(q, slice_ns)) && (due = fair_queue_find_due(q, next, slots, slice_ns))) {
                 fair_queue_start(q, next);
                 fair_queue_stop(q, due, slice_ns);
         }
@@ -485,8 +481,7 @@ void fair_queue_choose(FairQueue *q, uint32_t slots, uint64_t slice_ns) {
 static uint64_t fair_queue_until(const FairQueue *q, const FairFull *full, const FairNode *n) {
         fair_wide_t weight = (fair_wide_t) q->weight, left = (fair_wide_t) full->weight_left;
         fair_wide_t distance = (fair_wide_t) fair_ahead(n->vtime, q->origin) * weight - q->sum;
-        fair_wide_t rate = FAIR_SCALE *
-                        (full->used_left * left + (weight - left) * (fair_wide_t) full->slots_left);
+        fair_wide_t rate = FAIR_SCALE * (full->used_left * left + (weight - left) * (fair_wide_t) full->slots_left);
 
         if (n->used == 0)
                 return (uint64_t) ((distance * left + rate - 1) / rate);

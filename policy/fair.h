@@ -51,14 +51,12 @@
 
 #include "avl.h"
 
-#define FAIR_SCALE                                                                                          \
-        UINT64_C(10000) /* virtual time per ns at weight 1: a ns counts at the highest weight, too */
+#define FAIR_SCALE         UINT64_C(10000) /* virtual time per ns at weight 1: a ns counts at the highest weight, too */
 #define FAIR_LAG_SLICES    2U
 #define FAIR_MEMORY_SLICES 16U
 #define FAIR_REMEMBER_MAX  64U
 #define FAIR_DEBT_MAX      UINT64_C(1000000000) /* ns */
-#define FAIR_STEP_MAX                                                                                       \
-        (UINT64_C(1) << 48) /* ns; a single step beyond three days is no run time of anybody's */
+#define FAIR_STEP_MAX      (UINT64_C(1) << 48)  /* ns; a single step beyond three days is no run time of anybody's */
 
 __extension__ typedef __int128 fair_wide_t;
 

@@ -34,8 +34,8 @@ static bool key_before(FloorKey a, FloorKey b) {
 }
 
 static bool known_before(const AvlNode *a, const AvlNode *b) {
-        return key_before(container_of(a, const Floor, known_order)->key,
-                        container_of(b, const Floor, known_order)->key);
+        return key_before(
+                        container_of(a, const Floor, known_order)->key, container_of(b, const Floor, known_order)->key);
 }
 
 static void known_update(AvlNode *n) {

@@ -16,8 +16,7 @@ static int64_t guarantee_quantum(const Guarantee *g) {
 }
 
 static void guarantee_add(Guarantee *g, int64_t credit) {
-        g->credit = CLAMP(g->credit + credit, -guarantee_quantum(g),
-                        GUARANTEE_CREDIT_MAX * guarantee_quantum(g));
+        g->credit = CLAMP(g->credit + credit, -guarantee_quantum(g), GUARANTEE_CREDIT_MAX * guarantee_quantum(g));
 }
 
 static void guarantee_account(Guarantee *g, uint64_t now_ns) {

@@ -79,8 +79,7 @@ static bool entity_is_worth_keeping(PolicyEntity *e) {
                 if (b == p->turn)
                         return true;
         }
-        return p->n_ready ==
-                        0; /* nobody wants it; where lower tiers do, they are kept from it, or not, by `linger` */
+        return p->n_ready == 0; /* nobody wants it; where lower tiers do, they are kept from it, or not, by `linger` */
 }
 
 /* An entity that leaves may have been the reason to keep another. */
@@ -89,8 +88,7 @@ bool core_review_kept(Policy *p) {
         bool any = false;
 
         while (e)
-                if (p->now_ns >= e->kept_until_ns || node_is_stopped(e->node) ||
-                                !entity_is_worth_keeping(e)) {
+                if (p->now_ns >= e->kept_until_ns || node_is_stopped(e->node) || !entity_is_worth_keeping(e)) {
                         entity_keep_end(e);
                         any = true;
                         e = p->kept;

@@ -42,8 +42,7 @@ static uint64_t mlfq_slice(const Order *o, int level) {
 
 /* What its party has left at that level; at the lowest, and alone, it has no bound. */
 static uint64_t mlfq_party_left(const Order *o, const OrderEntity *e, unsigned step) {
-        if (step == ORDER_STEPS - 1 || !mlfq_has_rivals(o) ||
-                        o->now_ns >= ns_add(e->party->since_ns, MLFQ_BOOST_NS))
+        if (step == ORDER_STEPS - 1 || !mlfq_has_rivals(o) || o->now_ns >= ns_add(e->party->since_ns, MLFQ_BOOST_NS))
                 return NSEC_INFINITY;
         return ns_sub(MLFQ_PARTY * mlfq_budget(o, step), e->party->used_ns[step]);
 }
@@ -105,7 +104,6 @@ static uint64_t mlfq_left(const Order *o, const OrderEntity *e) {
         return mlfq_party_left(o, e, e->step);
 }
 
-DEFINE_POLICY(mlfq,
-                "Multi-level feedback queue: who needs the device for moments before who needs it for long",
-                .parties = true, .slice = mlfq_slice, .hint = mlfq_hint, .enqueue = mlfq_boost,
-                .dequeue = mlfq_hint, .charge = mlfq_charge, .tick = mlfq_tick, .left = mlfq_left);
+DEFINE_POLICY(mlfq, "Multi-level feedback queue: who needs the device for moments before who needs it for long",
+                .parties = true, .slice = mlfq_slice, .hint = mlfq_hint, .enqueue = mlfq_boost, .dequeue = mlfq_hint,
+                .charge = mlfq_charge, .tick = mlfq_tick, .left = mlfq_left);

@@ -218,8 +218,7 @@ bool node_is_limited(const PolicyNode *n) {
 
 void node_check_quotas(PolicyNode *n) {
         for (; n; n = n->parent)
-                if (quota_is_limited(&n->quota) && !n->stopped &&
-                                quota_is_spent(&n->quota, n->policy->now_ns))
+                if (quota_is_limited(&n->quota) && !n->stopped && quota_is_spent(&n->quota, n->policy->now_ns))
                         node_stop(n);
 }
 
@@ -337,8 +336,7 @@ void node_configure_turns(PolicyNode *n) {
                 DL_APPEND2(p->guarantees, n, guarantee_prev, guarantee_next);
         if (n->guarantee.percent > 0 && n->settings.min == 0)
                 DL_DELETE2(p->guarantees, n, guarantee_prev, guarantee_next);
-        guarantee_configure(
-                        &n->guarantee, n->settings.min, MIN(quantum_ns, p->config.timeslice_ns), p->now_ns);
+        guarantee_configure(&n->guarantee, n->settings.min, MIN(quantum_ns, p->config.timeslice_ns), p->now_ns);
         node_list_due(n);
         if (p->guaranteed == n && n->settings.min == 0)
                 core_end_turn(p);

@@ -66,9 +66,9 @@ typedef struct OrderEntity {
 typedef struct OrderOps OrderOps;
 
 struct OrderOps {
-        bool ranked;  /* levels above 0 are ordered by rank */
-        bool parties; /* OrderEntity.party is set */
-        bool global; /* over all devices with it only entities of the highest level run: PolicyOps.outside() */
+        bool ranked;     /* levels above 0 are ordered by rank */
+        bool parties;    /* OrderEntity.party is set */
+        bool global;     /* over all devices with it only entities of the highest level run: PolicyOps.outside() */
         bool by_process; /* each process has to be an entity, with all its queues */
 
         /* Weight of an entity, or node, among its siblings; POLICY_WEIGHT_MIN..MAX. NULL: all weights are equal. */

@@ -105,8 +105,7 @@ void entity_follow(PolicyEntity *e) {
         bool moved = entity_follow_level(e);
 
         entity_set_alarm(e, e->order.alarm_ns);
-        if (!moved && e->branch->tier->ranked && e->fair.state == FAIR_HERE &&
-                        e->fair.vtime != e->order.rank)
+        if (!moved && e->branch->tier->ranked && e->fair.state == FAIR_HERE && e->fair.vtime != e->order.rank)
                 entity_requeue(e);
 }
 

@@ -53,8 +53,7 @@ static void parties_look(Policy *p) {
         Party *first;
 
         while ((first = p->gone_parties) &&
-                        (p->n_gone_parties > PARTY_GONE_MAX ||
-                                        ns_sub(p->now_ns, first->gone_ns) > PARTY_REMEMBER_NS))
+                        (p->n_gone_parties > PARTY_GONE_MAX || ns_sub(p->now_ns, first->gone_ns) > PARTY_REMEMBER_NS))
                 party_forget(p, first);
 }
 

@@ -126,12 +126,12 @@ typedef struct PolicySettings {
         uint32_t period_us;
 } PolicySettings;
 
-#define POLICY_SETTINGS_DEFAULT                                                                             \
-        ((PolicySettings){                                                                                  \
-                        .priority = POLICY_PRIORITY_DEFAULT,                                                \
-                        .weight = POLICY_WEIGHT_DEFAULT,                                                    \
-                        .utilization = POLICY_UTILIZATION_MAX,                                              \
-                        .period_us = POLICY_PERIOD_DEFAULT / NSEC_PER_USEC,                                 \
+#define POLICY_SETTINGS_DEFAULT                                                                                        \
+        ((PolicySettings){                                                                                             \
+                        .priority = POLICY_PRIORITY_DEFAULT,                                                           \
+                        .weight = POLICY_WEIGHT_DEFAULT,                                                               \
+                        .utilization = POLICY_UTILIZATION_MAX,                                                         \
+                        .period_us = POLICY_PERIOD_DEFAULT / NSEC_PER_USEC,                                            \
         })
 
 typedef struct PolicyNodeSettings {
@@ -149,34 +149,34 @@ typedef struct PolicyNodeSettings {
         const char *name;
 } PolicyNodeSettings;
 
-#define POLICY_NODE_SETTINGS_DEFAULT                                                                        \
-        ((PolicyNodeSettings){                                                                              \
-                        .weight = POLICY_WEIGHT_DEFAULT,                                                    \
-                        .period_ns = POLICY_PERIOD_DEFAULT,                                                 \
-                        .utilization = POLICY_UTILIZATION_MAX,                                              \
+#define POLICY_NODE_SETTINGS_DEFAULT                                                                                   \
+        ((PolicyNodeSettings){                                                                                         \
+                        .weight = POLICY_WEIGHT_DEFAULT,                                                               \
+                        .period_ns = POLICY_PERIOD_DEFAULT,                                                            \
+                        .utilization = POLICY_UTILIZATION_MAX,                                                         \
         })
 
 typedef struct PolicyConfig {
         uint32_t concurrency;  /* entities that run at once; 1 or more */
         uint64_t timeslice_ns; /* between equals; not scaled by weights, which act through virtual time */
-        uint64_t starve_ns; /* a ready entity held for this long is owed a turn whatever the priorities; floor.h says
-                             * how soon */
+        uint64_t starve_ns;    /* a ready entity held for this long is owed a turn whatever the priorities; floor.h says
+                                * how soon */
         uint64_t starve_run_ns; /* how long such a turn is. At most one owed turn per starve period and device, so that
-                                  * the floor costs starve_run_ns/starve_ns of the device and no more; 0: no
-                                  * floor */
-        uint64_t linger_ns; /* at most this long a device is kept for an entity that has just become idle and whose
-                                  * recent gaps were shorter, from lower tiers and from equals; 0: no anticipation */
-        uint32_t threshold; /* default in-flight bound of an entity while others have a claim */
+                                 * the floor costs starve_run_ns/starve_ns of the device and no more; 0: no
+                                 * floor */
+        uint64_t linger_ns;     /* at most this long a device is kept for an entity that has just become idle and whose
+                                 * recent gaps were shorter, from lower tiers and from equals; 0: no anticipation */
+        uint32_t threshold;     /* default in-flight bound of an entity while others have a claim */
 } PolicyConfig;
 
-#define POLICY_CONFIG_DEFAULT                                                                               \
-        ((PolicyConfig){                                                                                    \
-                        .concurrency = 1,                                                                   \
-                        .timeslice_ns = 20 * NSEC_PER_MSEC,                                                 \
-                        .starve_ns = 1 * NSEC_PER_SEC,                                                      \
-                        .starve_run_ns = 10 * NSEC_PER_MSEC,                                                \
-                        .linger_ns = 1 * NSEC_PER_MSEC,                                                     \
-                        .threshold = 1,                                                                     \
+#define POLICY_CONFIG_DEFAULT                                                                                          \
+        ((PolicyConfig){                                                                                               \
+                        .concurrency = 1,                                                                              \
+                        .timeslice_ns = 20 * NSEC_PER_MSEC,                                                            \
+                        .starve_ns = 1 * NSEC_PER_SEC,                                                                 \
+                        .starve_run_ns = 10 * NSEC_PER_MSEC,                                                           \
+                        .linger_ns = 1 * NSEC_PER_MSEC,                                                                \
+                        .threshold = 1,                                                                                \
         })
 
 typedef struct PolicyGrant {
@@ -230,8 +230,7 @@ typedef struct PolicyOps {
 
         /* `parent` NULL: below the root. Free a node after everything below it. Its debts are kept under its name, and
          * count for the next node of that name below the same parent: debt.h. */
-        int (*node_new)(Policy *p, PolicyNode *parent, const PolicyNodeSettings *s, uint64_t now_ns,
-                        PolicyNode **ret);
+        int (*node_new)(Policy *p, PolicyNode *parent, const PolicyNodeSettings *s, uint64_t now_ns, PolicyNode **ret);
         PolicyNode *(*node_free)(PolicyNode *n, uint64_t now_ns); /* returns NULL */
         void (*node_configure)(PolicyNode *n, const PolicyNodeSettings *s, uint64_t now_ns);
 

@@ -87,8 +87,7 @@ static bool is_worth_it(const PreemptionInput *in) {
 
         if (in->drain_ns == 0)
                 return false;
-        return in->eager || (in->drain_ns != PREEMPTION_UNKNOWN && in->drain_ns > cost) ||
-                        in->held_ns >= cost;
+        return in->eager || (in->drain_ns != PREEMPTION_UNKNOWN && in->drain_ns > cost) || in->held_ns >= cost;
 }
 
 PreemptionChoice preemption_choose(const PreemptionInput *in) {
@@ -106,8 +105,7 @@ PreemptionChoice preemption_choose(const PreemptionInput *in) {
 }
 
 uint64_t preemption_patience(const PreemptionInput *in) {
-        if (in->setting == PREEMPTION_OFF || in->drain_ns == 0 || !preemption_can_be_taken_off(in) ||
-                        is_worth_it(in))
+        if (in->setting == PREEMPTION_OFF || in->drain_ns == 0 || !preemption_can_be_taken_off(in) || is_worth_it(in))
                 return UINT64_MAX;
         return cost_of_taking_off(in);
 }

@@ -50,11 +50,11 @@ bool preemption_is_lower_or_equal(Preemption a, Preemption b);
 typedef struct PreemptionInput {
         Preemption setting;     /* preemption_combine() */
         PreemptLevel max_level; /* highest level that the process can do itself */
-        bool mes;         /* the GPU's firmware is known to hang when a queue is taken off: gate only */
-        bool mes_allowed; /* the administrator allows more than the gate there */
-        bool privileged;  /* the service can make a privileged hold */
-        bool eager;       /* whatever the two times are: what has launches in flight is taken off at once */
-        bool ignored;     /* the process has ignored an order to take its queues off */
+        bool mes;               /* the GPU's firmware is known to hang when a queue is taken off: gate only */
+        bool mes_allowed;       /* the administrator allows more than the gate there */
+        bool privileged;        /* the service can make a privileged hold */
+        bool eager;             /* whatever the two times are: what has launches in flight is taken off at once */
+        bool ignored;           /* the process has ignored an order to take its queues off */
 
         uint64_t drain_ns; /* until the launches in flight have ended; 0: none; or PREEMPTION_UNKNOWN */
         uint64_t held_ns;  /* how long it is held with launches still in flight */

@@ -41,8 +41,8 @@ typedef struct PolicyEvent {
         uint64_t entity,
                         node; /* their numbers in this instance, which another never has at the same time; node 0 is the
                                   root. Of NODE_NEW `node` is the new one, of ENTITY_NEW and ENTITY_MOVED where it is */
-        uint64_t parent;                         /* of NODE_NEW */
-        void *owner;                             /* of ENTITY_NEW */
+        uint64_t parent;      /* of NODE_NEW */
+        void *owner;          /* of ENTITY_NEW */
         const PolicyConfig *config;              /* of CONFIGURED */
         const PolicyNodeSettings *node_settings; /* of NODE_NEW, NODE_CONFIGURED; as they were given */
         const PolicySettings *settings;          /* of ENTITY_NEW, ENTITY_CONFIGURED; as they are taken */

@@ -28,8 +28,7 @@ int tapped_configure(Policy *p, const PolicyConfig *config, uint64_t now_ns) {
         return r;
 }
 
-int tapped_node_new(Policy *p, PolicyNode *parent, const PolicyNodeSettings *s, uint64_t now_ns,
-                PolicyNode **ret) {
+int tapped_node_new(Policy *p, PolicyNode *parent, const PolicyNodeSettings *s, uint64_t now_ns, PolicyNode **ret) {
         int r = core_node_new(p, parent, s, now_ns, ret);
 
         if (unlikely(p->tap) && r >= 0)

@@ -8,12 +8,11 @@
 #include "tap.h"
 
 int tapped_configure(Policy *p, const PolicyConfig *config, uint64_t now_ns);
-int tapped_node_new(Policy *p, PolicyNode *parent, const PolicyNodeSettings *s, uint64_t now_ns,
-                PolicyNode **ret);
+int tapped_node_new(Policy *p, PolicyNode *parent, const PolicyNodeSettings *s, uint64_t now_ns, PolicyNode **ret);
 PolicyNode *tapped_node_free(PolicyNode *n, uint64_t now_ns);
 void tapped_node_configure(PolicyNode *n, const PolicyNodeSettings *s, uint64_t now_ns);
-int tapped_entity_new(Policy *p, PolicyNode *node, void *owner, const PolicySettings *s, uint64_t now_ns,
-                PolicyEntity **ret);
+int tapped_entity_new(
+                Policy *p, PolicyNode *node, void *owner, const PolicySettings *s, uint64_t now_ns, PolicyEntity **ret);
 PolicyEntity *tapped_entity_free(PolicyEntity *e, uint64_t now_ns);
 void tapped_entity_configure(PolicyEntity *e, const PolicySettings *s, uint64_t now_ns);
 int tapped_entity_move(PolicyEntity *e, PolicyNode *to, uint64_t now_ns);

@@ -34,8 +34,7 @@ void core_note_tier(Tier *t) {
 uint64_t tier_slice(const Tier *t) {
         const Policy *p = t->root.node->policy;
 
-        return p->ordering->slice ? p->ordering->slice(&p->order, core_level_of(p, t))
-                                  : p->config.timeslice_ns;
+        return p->ordering->slice ? p->ordering->slice(&p->order, core_level_of(p, t)) : p->config.timeslice_ns;
 }
 
 bool core_is_outranked(const Policy *p, const Tier *t) {

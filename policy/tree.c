@@ -19,5 +19,5 @@ static void tree_hint(Order *o, OrderEntity *e) {
         e->level = e->settings->priority;
 }
 
-DEFINE_POLICY(tree, "Strict priorities; equals share by weight over the tree of cgroups",
-                .weight = tree_weight, .node_weight = tree_node_weight, .hint = tree_hint);
+DEFINE_POLICY(tree, "Strict priorities; equals share by weight over the tree of cgroups", .weight = tree_weight,
+                .node_weight = tree_node_weight, .hint = tree_hint);

@@ -22,10 +22,7 @@ static bool turn_is_needed(Policy *p) {
 
         if (core_is_outranked(p, p->turn->tier))
                 return true;
-        return top &&
-                        (top > p->turn->tier ||
-                                        (top == p->turn->tier &&
-                                                        top->root.fair.places >= p->config.concurrency));
+        return top && (top > p->turn->tier || (top == p->turn->tier && top->root.fair.places >= p->config.concurrency));
 }
 
 /* Its highest branch with somebody who could run. */

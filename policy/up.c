@@ -30,6 +30,5 @@ static void up_hint(Order *o, OrderEntity *e) {
 DEFINE_POLICY(up, "Utilisation partitions: each group has a fixed part of the time", .weight = up_weight,
                 .node_weight = up_node_weight, .hint = up_hint);
 
-DEFINE_POLICY(pup,
-                "Utilisation partitions by process: in each group each process has a fixed part of the time",
+DEFINE_POLICY(pup, "Utilisation partitions by process: in each group each process has a fixed part of the time",
                 .by_process = true, .weight = up_weight, .node_weight = up_node_weight, .hint = up_hint);

@@ -221,8 +221,7 @@ static void open_socket(Manager *m, const Options *o) {
                 return;
         int r = guests_open(m, o->socket, &m->guests);
         if (r < 0)
-                log_warning_errno(r, "Failed to listen at %s, programs register on the bus only: %m",
-                                o->socket);
+                log_warning_errno(r, "Failed to listen at %s, programs register on the bus only: %m", o->socket);
 }
 
 static int start(Manager *m, const Options *o) {
@@ -310,9 +309,7 @@ int main(int argc, char *argv[]) {
 
         log_set_max_level(o.log_level >= 0 ? o.log_level : LOG_INFO);
         /* As in pauser-main.c: journald may look for the unit of this short process's messages after it has ended. */
-        log_set_target(o.log_target >= 0         ? (LogTarget) o.log_target
-                                        : o.thaw ? LOG_TARGET_CONSOLE
-                                                 : LOG_TARGET_AUTO);
+        log_set_target(o.log_target >= 0 ? (LogTarget) o.log_target : o.thaw ? LOG_TARGET_CONSOLE : LOG_TARGET_AUTO);
         if (o.thaw)
                 return freeze_recover() < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
         return run(&o) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;

@@ -60,9 +60,8 @@ static int parse_shim(const char *argument) {
 bool mapping_is_valid(const char *argument) {
         int64_t min;
 
-        return class_of(argument, OF_PARTITION, NULL) || class_of(argument, OF_QOS, NULL) ||
-                        class_of_all(argument) || parse_min(argument, &min) >= 0 ||
-                        parse_shim(argument) >= 0;
+        return class_of(argument, OF_PARTITION, NULL) || class_of(argument, OF_QOS, NULL) || class_of_all(argument) ||
+                        parse_min(argument, &min) >= 0 || parse_shim(argument) >= 0;
 }
 
 bool mapping_asks_controller(int n, char *arguments[]) {
@@ -77,8 +76,7 @@ const char *mapping_class(int n, char *arguments[], const char *partition, const
 
         for (int i = 0; i < n; i++) {
                 by_qos = (qos ? class_of(arguments[i], OF_QOS, qos) : NULL) ?: by_qos;
-                by_partition = (partition ? class_of(arguments[i], OF_PARTITION, partition) : NULL)
-                                ?: by_partition;
+                by_partition = (partition ? class_of(arguments[i], OF_PARTITION, partition) : NULL) ?: by_partition;
                 by_all = class_of_all(arguments[i]) ?: by_all;
         }
         return by_qos ?: by_partition ?: by_all;

@@ -33,8 +33,7 @@ static const char *find_step(const char *path, uint32_t job) {
                 p = component + n;
                 if (!startswith(p, "/step_"))
                         continue;
-                if ((n == (size_t) l && memcmp(component, name, n) == 0) ||
-                                cgroup_name_is_sluid(component, n))
+                if ((n == (size_t) l && memcmp(component, name, n) == 0) || cgroup_name_is_sluid(component, n))
                         at = p;
         }
         return at;

@@ -38,9 +38,9 @@ typedef struct RequestRow {
 #define REQUEST_ROW_PERIOD(...)
 #define REQUEST_ROW_ACCOUNTING(...)
 #define REQUEST_ROW_CLASS(...)
-#define REQUEST_ROW(k, n, TYPE, low, high, text)                                                            \
+#define REQUEST_ROW(k, n, TYPE, low, high, text)                                                                       \
         [k] = {.name = (n), .range = (text), .percent = PERCENT_##TYPE, .min = (low), .max = (high)},
-#define ROW_OF(arg, KEY, Name, name, field, TYPE, min, max, usual, LOWERS, INHERITS, WHOSE, HOME, range)    \
+#define ROW_OF(arg, KEY, Name, name, field, TYPE, min, max, usual, LOWERS, INHERITS, WHOSE, HOME, range)               \
         REQUEST_ROW_##KEY(#name, TYPE, min, max, range)
 
 static const RequestRow rows[_REQUEST_KEY_MAX] = {SETTING_ROWS(ROW_OF, )};

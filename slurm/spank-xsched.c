@@ -67,8 +67,8 @@ static int on_option(int key, const char *text, int remote) {
 
         int e = request_set(&r, k, strempty(text));
         if (e >= 0 && k == REQUEST_MIN && r.value[k] > min_ceiling && !remote) {
-                slurm_error("--gpu-min=%s: this cluster guarantees at most %d%% to a job that asks for it",
-                                text, (int) min_ceiling);
+                slurm_error("--gpu-min=%s: this cluster guarantees at most %d%% to a job that asks for it", text,
+                                (int) min_ceiling);
                 return -1;
         }
         if (e < 0 && !remote)
@@ -83,16 +83,16 @@ static int on_option(int key, const char *text, int remote) {
 
 static struct spank_option options[_REQUEST_KEY_MAX] = {
                 [REQUEST_PRIORITY] = {(char *) "gpu-priority", (char *) "priority",
-                                (char *) "GPU priority, -255..255, if that is lower than what the partition gives",
-                                1, REQUEST_PRIORITY, on_option},
+                                (char *) "GPU priority, -255..255, if that is lower than what the partition gives", 1,
+                                REQUEST_PRIORITY, on_option},
                 [REQUEST_WEIGHT] = {(char *) "gpu-weight", (char *) "weight",
-                                (char *) "weight of its GPU time, 1..10000, if that is lower", 1,
-                                REQUEST_WEIGHT, on_option},
-                [REQUEST_MAX] = {(char *) "gpu-max", (char *) "percent",
-                                (char *) "at most so much of a GPU's time", 1, REQUEST_MAX, on_option},
+                                (char *) "weight of its GPU time, 1..10000, if that is lower", 1, REQUEST_WEIGHT,
+                                on_option},
+                [REQUEST_MAX] = {(char *) "gpu-max", (char *) "percent", (char *) "at most so much of a GPU's time", 1,
+                                REQUEST_MAX, on_option},
                 [REQUEST_MIN] = {(char *) "gpu-min", (char *) "percent",
-                                (char *) "at least so much of a GPU's time, up to what the site allows", 1,
-                                REQUEST_MIN, on_option},
+                                (char *) "at least so much of a GPU's time, up to what the site allows", 1, REQUEST_MIN,
+                                on_option},
 };
 
 int slurm_spank_init(spank_t spank, int ac, char *argv[]) {
@@ -149,8 +149,7 @@ static void set_class(int job_fd, uint32_t job, int ac, char *argv[]) {
         if (r < 0)
                 report(r, "partition and QOS of job %u", (unsigned) job);
         /* Without an answer the class for every job counts. */
-        const char *class = r < 0 ? mapping_class(ac, argv, NULL, NULL)
-                                  : mapping_class(ac, argv, a.partition, a.qos);
+        const char *class = r < 0 ? mapping_class(ac, argv, NULL, NULL) : mapping_class(ac, argv, a.partition, a.qos);
         r = class ? place_set(job_fd, "class", class) : 0;
         if (r < 0)
                 report(r, "class of job %u", (unsigned) job);

@@ -95,8 +95,7 @@ void tape_feed_done(TapeFeed *f) {
         *f = (TapeFeed){0};
 }
 
-void tape_feed_begin(
-                TapeFeed *f, Policy *p, const PolicyOps *ops, const PolicyConfig *config, uint64_t now_ns) {
+void tape_feed_begin(TapeFeed *f, Policy *p, const PolicyOps *ops, const PolicyConfig *config, uint64_t now_ns) {
         const TapeRecord r = {
                         .kind = TAPE_POLICY,
                         .device = f->device,

@@ -29,8 +29,7 @@ void tape_feed_init(TapeFeed *f, uint64_t device, const TapeFeedOps *ops, void *
 void tape_feed_done(TapeFeed *f);
 
 /* Records the begin of a policy instance, and taps it. Call it before any other call of the instance. */
-void tape_feed_begin(
-                TapeFeed *f, Policy *p, const PolicyOps *ops, const PolicyConfig *config, uint64_t now_ns);
+void tape_feed_begin(TapeFeed *f, Policy *p, const PolicyOps *ops, const PolicyConfig *config, uint64_t now_ns);
 
 /* Called when the new instance that began last was dropped, and `p` goes on: its records are lost. */
 void tape_feed_break(TapeFeed *f, Policy *p);

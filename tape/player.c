@@ -169,9 +169,9 @@ static int play_node(PlayerDevice *d, const TapeRecord *r) {
         *n = (PlayerNode){.id = r->node, .parent = parent, .device = d, .settings = r->node_settings};
         settings.name = r->name;
         n->name = r->name ? strdup(r->name) : NULL;
-        result = r->name && !n->name ? -ENOMEM
-                                     : d->ops->node_new(d->policy, parent ? parent->node : NULL, &settings,
-                                                       r->at_ns, &n->node);
+        result = r->name && !n->name
+                        ? -ENOMEM
+                        : d->ops->node_new(d->policy, parent ? parent->node : NULL, &settings, r->at_ns, &n->node);
         if (result < 0) {
                 free(n->name);
                 free(n);
@@ -230,9 +230,9 @@ static int play_entity(PlayerDevice *d, const TapeRecord *r) {
                         .queue = r->queue,
                         .grant = {.verdict = VERDICT_RUN},
         };
-        result = e->group ? d->ops->entity_new(d->policy, node ? node->node : NULL, e, &r->settings,
-                                            r->at_ns, &e->entity)
-                          : -ENOMEM;
+        result = e->group
+                        ? d->ops->entity_new(d->policy, node ? node->node : NULL, e, &r->settings, r->at_ns, &e->entity)
+                        : -ENOMEM;
         if (result < 0) {
                 free(e->group);
                 free(e);
@@ -291,9 +291,8 @@ static int check_usage(const PlayerEntity *e, const TapeRecord *r) {
         if (usage_equal(&u, &r->usage))
                 return 1;
         return say(e->device->player, 0,
-                        "entity %" PRIu64 " ran %" PRIu64 " ns, waited %" PRIu64
-                        " ns, and lost its grant %" PRIu64 " times; recorded are %" PRIu64 ", %" PRIu64
-                        " and %" PRIu64,
+                        "entity %" PRIu64 " ran %" PRIu64 " ns, waited %" PRIu64 " ns, and lost its grant %" PRIu64
+                        " times; recorded are %" PRIu64 ", %" PRIu64 " and %" PRIu64,
                         e->id, u.run_ns, u.wait_ns, u.n_preempted, r->usage.run_ns, r->usage.wait_ns,
                         r->usage.n_preempted);
 }
@@ -384,13 +383,11 @@ static int differs(PlayerDevice *d, const TapeGrant *got, const TapeGrant *want)
         const char *verdict = verdict_to_string(g->grant.verdict);
 
         if (!got || !want)
-                return say(d->player, 0,
-                                "entity %" PRIu64 " is told %s with threshold %" PRIu32 ", which is %s",
-                                g->entity, verdict, g->grant.threshold,
-                                got ? "not recorded" : "only recorded");
+                return say(d->player, 0, "entity %" PRIu64 " is told %s with threshold %" PRIu32 ", which is %s",
+                                g->entity, verdict, g->grant.threshold, got ? "not recorded" : "only recorded");
         return say(d->player, 0,
-                        "entity %" PRIu64 " is told %s with threshold %" PRIu32
-                        "; recorded is that entity %" PRIu64 " is told %s with threshold %" PRIu32,
+                        "entity %" PRIu64 " is told %s with threshold %" PRIu32 "; recorded is that entity %" PRIu64
+                        " is told %s with threshold %" PRIu32,
                         got->entity, verdict, got->grant.threshold, want->entity,
                         verdict_to_string(want->grant.verdict), want->grant.threshold);
 }
@@ -399,18 +396,16 @@ static int compare(PlayerDevice *d, const TapeRecord *r, uint64_t wake) {
         size_t n = MAX(d->n_got, r->n_grants);
 
         for (size_t i = 0; i < n; i++) {
-                const TapeGrant *got = i < d->n_got ? d->got + i : NULL,
-                                *want = i < r->n_grants ? r->grants + i : NULL;
+                const TapeGrant *got = i < d->n_got ? d->got + i : NULL, *want = i < r->n_grants ? r->grants + i : NULL;
 
-                if (!got || !want || got->entity != want->entity ||
-                                got->grant.verdict != want->grant.verdict ||
+                if (!got || !want || got->entity != want->entity || got->grant.verdict != want->grant.verdict ||
                                 got->grant.threshold != want->grant.threshold)
                         return differs(d, got, want);
         }
         if (wake == r->wake_ns)
                 return 1;
-        return say(d->player, 0, "the policy wants to be asked again at %" PRIu64 "; recorded is %" PRIu64,
-                        wake, r->wake_ns);
+        return say(d->player, 0, "the policy wants to be asked again at %" PRIu64 "; recorded is %" PRIu64, wake,
+                        r->wake_ns);
 }
 
 static int play_dispatch(PlayerDevice *d, const TapeRecord *r) {
@@ -459,8 +454,8 @@ static int play_begin(Player *p, const TapeRecord *r) {
         if (p->begun)
                 return say(p, -EBADMSG, "it begins a second time");
         if (r->version != TAPE_VERSION)
-                return say(p, -EBADMSG, "it is of version %" PRIu64 ", and this reads version %u",
-                                r->version, TAPE_VERSION);
+                return say(p, -EBADMSG, "it is of version %" PRIu64 ", and this reads version %u", r->version,
+                                TAPE_VERSION);
         p->begun = true;
         p->begin_ns = p->last_ns = r->at_ns;
         p->realtime_us = r->realtime_us;

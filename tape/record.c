@@ -70,7 +70,7 @@ static const struct {
                 [TAPE_END] = {"end", HAS_AT},
 };
 
-#define FIELD(has_, name_, type_, member_)                                                                  \
+#define FIELD(has_, name_, type_, member_)                                                                             \
         { (has_), (name_), (type_), offsetof(TapeRecord, member_) }
 
 static const struct Field {
@@ -342,9 +342,8 @@ static int read_grant(json_object *v, TapeGrant *ret) {
         if (!json_object_is_type(v, json_type_array) || json_object_array_length(v) != 3)
                 return -EBADMSG;
         json_object *verdict = json_object_array_get_idx(v, 1);
-        int which = verdict_from_string(json_object_is_type(verdict, json_type_string)
-                                        ? json_object_get_string(verdict)
-                                        : "");
+        int which = verdict_from_string(
+                        json_object_is_type(verdict, json_type_string) ? json_object_get_string(verdict) : "");
         if (which < 0 || read_number(json_object_array_get_idx(v, 0), TAPE_NUMBER_MAX, &ret->entity) < 0 ||
                         read_number(json_object_array_get_idx(v, 2), UINT32_MAX, &threshold) < 0)
                 return -EBADMSG;

@@ -50,8 +50,7 @@ XschedPreempt *xsched_preempt_free(XschedPreempt *p);
  * suspended, or 0 for all. */
 int xsched_preempt_suspend_queues(XschedPreempt *p, pid_t pid, uint32_t *queues, uint32_t n);
 
-#define XSCHED_PREEMPT_QUEUE_ERROR                                                                          \
-        (UINT32_C(1) << 30) /* the hardware did not stop it; the call fails with -ETIME */
+#define XSCHED_PREEMPT_QUEUE_ERROR   (UINT32_C(1) << 30) /* the hardware did not stop it; the call fails with -ETIME */
 #define XSCHED_PREEMPT_QUEUE_INVALID (UINT32_C(1) << 31) /* no such queue, or it is being destroyed */
 
 /* Resumes n queues, or all. With all, or in mode CRIU, this also resumes what a killed process had suspended. Returns

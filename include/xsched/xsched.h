@@ -34,8 +34,8 @@ typedef enum XschedBegin {
 } XschedBegin;
 
 typedef struct XschedQueueInfo {
-        uint32_t size;      /* sizeof(XschedQueueInfo), set by the caller: the struct may grow */
-        const char *device; /* mandatory; the same in all processes: "pci:0000:65:00.0" or "opencl:NAME:N" */
+        uint32_t size;           /* sizeof(XschedQueueInfo), set by the caller: the struct may grow */
+        const char *device;      /* mandatory; the same in all processes: "pci:0000:65:00.0" or "opencl:NAME:N" */
         const char *device_name; /* for people; may be NULL */
         const char *backend;     /* "opencl", "hip", ...; mandatory */
         const char *label;       /* what the queue is for; may be NULL */

@@ -121,10 +121,8 @@ static int receive(int from, int *ret) {
         } control = {};
         char byte;
         struct iovec part = {.iov_base = &byte, .iov_len = 1};
-        struct msghdr m = {.msg_iov = &part,
-                        .msg_iovlen = 1,
-                        .msg_control = &control,
-                        .msg_controllen = sizeof(control)};
+        struct msghdr m = {
+                        .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
         ssize_t n;
 
         do
@@ -211,10 +209,8 @@ static int give(int to, int fd) {
         } control = {.header = {CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS}};
         char byte = 0;
         struct iovec part = {.iov_base = &byte, .iov_len = 1};
-        const struct msghdr m = {.msg_iov = &part,
-                        .msg_iovlen = 1,
-                        .msg_control = &control,
-                        .msg_controllen = sizeof(control)};
+        const struct msghdr m = {
+                        .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
         ssize_t n;
 
         memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));

@@ -46,10 +46,10 @@ int auth_sender_process(const sd_bus_message *m, AuthProcess *ret) {
 
 int auth_append_subject(sd_bus_message *call, sd_bus_message *m, uid_t uid, const AuthProcess *p) {
         if (p->pid == 0)
-                return sd_bus_message_append(call, "(sa{sv})", "system-bus-name", 1, "name", "s",
-                                sd_bus_message_get_sender(m));
-        return sd_bus_message_append(call, "(sa{sv})", "unix-process", 3, "pid", "u", (uint32_t) p->pid,
-                        "start-time", "t", p->start_time, "uid", "i", (int32_t) uid);
+                return sd_bus_message_append(
+                                call, "(sa{sv})", "system-bus-name", 1, "name", "s", sd_bus_message_get_sender(m));
+        return sd_bus_message_append(call, "(sa{sv})", "unix-process", 3, "pid", "u", (uint32_t) p->pid, "start-time",
+                        "t", p->start_time, "uid", "i", (int32_t) uid);
 }
 
 int auth_sender_uid(sd_bus_message *m, uid_t *ret) {

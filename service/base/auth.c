@@ -70,9 +70,9 @@ struct Auth {
         bool polkit;
         uid_t service;
         Query *queries;
-        uint64_t n_asked;      /* ever */
-        Askers *askers;        /* users' questions that wait for their turn, and for how long */
-        sd_event_source *turn; /* fires when the first of them has its turn, if only time is missing */
+        uint64_t n_asked;              /* ever */
+        Askers *askers;                /* users' questions that wait for their turn, and for how long */
+        sd_event_source *turn;         /* fires when the first of them has its turn, if only time is missing */
         const sd_bus_message *granted; /* is being dispatched, and may change something; only compared */
         AuthGrant grant;
         void (*resumed)(sd_bus *bus, void *userdata); /* auth_on_resumed() */
@@ -80,8 +80,8 @@ struct Auth {
 };
 
 static int deny(const AuthRequest *req, sd_bus_error *error) {
-        return sd_bus_error_setf(error, SD_BUS_ERROR_ACCESS_DENIED, "Not authorised: %s needs %s",
-                        req->verb ?: "this", auth_action_to_string(req->action));
+        return sd_bus_error_setf(error, SD_BUS_ERROR_ACCESS_DENIED, "Not authorised: %s needs %s", req->verb ?: "this",
+                        auth_action_to_string(req->action));
 }
 
 /* Until an answer comes the bus keeps a place for it, so polkit is told to give up the question. */
@@ -91,8 +91,8 @@ static void check_cancel(const Check *c) {
         char name[32];
 
         (void) snprintf(name, sizeof(name), "%" PRIu64, c->asked_as);
-        int r = sd_bus_message_new_method_call(c->query->auth->bus, &call, POLKIT_NAME, POLKIT_PATH,
-                        POLKIT_INTERFACE, "CancelCheckAuthorization");
+        int r = sd_bus_message_new_method_call(c->query->auth->bus, &call, POLKIT_NAME, POLKIT_PATH, POLKIT_INTERFACE,
+                        "CancelCheckAuthorization");
         if (r >= 0)
                 r = sd_bus_message_append(call, "s", name);
         if (r >= 0)
@@ -163,8 +163,7 @@ static unsigned user_queries(const Auth *a, uid_t uid) {
 }
 
 static int too_many(sd_bus_error *error) {
-        return sd_bus_error_set(
-                        error, SD_BUS_ERROR_LIMITS_EXCEEDED, "Too many calls wait for authorisation");
+        return sd_bus_error_set(error, SD_BUS_ERROR_LIMITS_EXCEEDED, "Too many calls wait for authorisation");
 }
 
 /* Returns the last waiting call of the user who has the most, and more than `than`. */
@@ -219,8 +218,7 @@ static int on_turn(sd_event_source *source, uint64_t usec, void *userdata) {
 static int make_turn(Auth *a) {
         if (a->turn)
                 return 0;
-        int r = sd_event_add_time(
-                        sd_bus_get_event(a->bus), &a->turn, CLOCK_MONOTONIC, UINT64_MAX, 1, on_turn, a);
+        int r = sd_event_add_time(sd_bus_get_event(a->bus), &a->turn, CLOCK_MONOTONIC, UINT64_MAX, 1, on_turn, a);
         if (r >= 0)
                 r = sd_event_source_set_enabled(a->turn, SD_EVENT_OFF);
         return r;
@@ -303,8 +301,7 @@ static void query_resume(Query *q) {
 
 static bool polkit_is_absent(const sd_bus_error *e) {
         return sd_bus_error_has_names(e, SD_BUS_ERROR_SERVICE_UNKNOWN, SD_BUS_ERROR_NAME_HAS_NO_OWNER,
-                        DRIVER_ERROR("Spawn.ServiceNotFound"), SYSTEMD_NAME ".NoSuchUnit",
-                        SYSTEMD_NAME ".UnitMasked");
+                        DRIVER_ERROR("Spawn.ServiceNotFound"), SYSTEMD_NAME ".NoSuchUnit", SYSTEMD_NAME ".UnitMasked");
 }
 
 /* polkit restarts in an upgrade: ask the next one in the rest of the time. */
@@ -360,8 +357,8 @@ static int check_on_answer(sd_bus_message *reply, void *userdata, sd_bus_error *
         } else {
                 check_cancel(c); /* the error may be our own time limit */
                 log_warning("polkit could not answer: %s", strempty(e->message));
-                sd_bus_error_setf(&c->error, SD_BUS_ERROR_ACCESS_DENIED,
-                                "Not authorised: polkit could not answer: %s", strempty(e->message));
+                sd_bus_error_setf(&c->error, SD_BUS_ERROR_ACCESS_DENIED, "Not authorised: polkit could not answer: %s",
+                                strempty(e->message));
         }
         query_resume(q);
         ask_waiting(a);
@@ -386,8 +383,7 @@ static int check_ask(Check *c) {
         char name[32];
 
         if (!c->again)
-                c->until_ns = now +
-                                (c->interactive ? TIMEOUT_INTERACTIVE_USEC : TIMEOUT_USEC) * NSEC_PER_USEC;
+                c->until_ns = now + (c->interactive ? TIMEOUT_INTERACTIVE_USEC : TIMEOUT_USEC) * NSEC_PER_USEC;
         if (c->until_ns < now + NSEC_PER_USEC)
                 return -ETIMEDOUT;
         c->asked_as = ++a->n_asked;
@@ -407,8 +403,7 @@ static int check_ask(Check *c) {
         if (r < 0)
                 return r;
         c->asked_at_ns = now;
-        r = sd_bus_call_async(
-                        a->bus, &c->slot, call, check_on_answer, c, (c->until_ns - now) / NSEC_PER_USEC);
+        r = sd_bus_call_async(a->bus, &c->slot, call, check_on_answer, c, (c->until_ns - now) / NSEC_PER_USEC);
         if (r < 0)
                 check_asked(c, false);
         return r;
@@ -512,8 +507,8 @@ const AuthGrant *auth_last_grant(const Auth *a) {
 
 int auth_take(Auth *a, sd_bus_message *m, sd_bus_error *error) {
         if (!auth_is_granted(a, m))
-                return sd_bus_error_set(error, SD_BUS_ERROR_ACCESS_DENIED,
-                                "Not authorised: nobody was asked about this call");
+                return sd_bus_error_set(
+                                error, SD_BUS_ERROR_ACCESS_DENIED, "Not authorised: nobody was asked about this call");
         a->granted = NULL;
         return 0;
 }

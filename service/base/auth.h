@@ -27,10 +27,10 @@
 #include "common/macro.h"
 
 typedef enum AuthAction {
-        AUTH_REGISTER, /* org.xsched.register: be a client */
+        AUTH_REGISTER,   /* org.xsched.register: be a client */
         AUTH_MANAGE_OWN, /* org.xsched.manage-own: lower what is one's own; for others' things it becomes AUTH_MANAGE */
-        AUTH_MANAGE,  /* org.xsched.manage: anything else that changes settings */
-        AUTH_SUSPEND, /* org.xsched.suspend: stop and let go */
+        AUTH_MANAGE,     /* org.xsched.manage: anything else that changes settings */
+        AUTH_SUSPEND,    /* org.xsched.suspend: stop and let go */
         _AUTH_ACTION_MAX,
 } AuthAction;
 
@@ -41,9 +41,9 @@ int auth_action_from_string(const char *s);
 
 typedef struct AuthRequest {
         AuthAction action;
-        const char *verb; /* what is done, for the dialog and for rules: "set", "suspend", "reload"; may be NULL */
+        const char *verb;   /* what is done, for the dialog and for rules: "set", "suspend", "reload"; may be NULL */
         const char *target; /* to what: a group's name, a device's id; may be NULL */
-        uid_t owner; /* whose thing it is, for AUTH_MANAGE_OWN; AUTH_NO_OWNER (or 0) when it has no owner */
+        uid_t owner;        /* whose thing it is, for AUTH_MANAGE_OWN; AUTH_NO_OWNER (or 0) when it has no owner */
 } AuthRequest;
 
 typedef struct Auth Auth;
@@ -51,8 +51,7 @@ typedef struct Auth Auth;
 /* polkit: whether it may be asked at all. Yes on the system bus only: on a bus that somebody made for himself, the
  * owner of polkit's name is any process that took it. */
 int auth_new(sd_bus *bus, bool polkit, Auth **ret);
-Auth *
-auth_free(Auth *a); /* pending questions are dropped, their calls end without an answer; returns NULL */
+Auth *auth_free(Auth *a); /* pending questions are dropped, their calls end without an answer; returns NULL */
 DEFINE_TRIVIAL_CLEANUP_FUNC(Auth *, auth_free);
 
 /* > 0: authorised. 0: asked. < 0: not authorised, *error is set (AccessDenied, InteractiveAuthorizationRequired,

@@ -314,8 +314,7 @@ static void *door_main(void *userdata) {
                 if (fd >= 0)
                         let_in(d, fd);
                 else if (errno != EINTR && errno != ECONNABORTED && errno != EAGAIN)
-                        (void) poll(NULL, 0,
-                                        NO_ROOM_WAIT_MS); /* no event tells of room, or of the error's end */
+                        (void) poll(NULL, 0, NO_ROOM_WAIT_MS); /* no event tells of room, or of the error's end */
         }
         for (unsigned i = 0; i < RELAYS_MAX; i++)
                 relay_stop(d->relays[i]);

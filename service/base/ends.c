@@ -193,8 +193,7 @@ static void on_closed_aside(void *userdata) {
 static bool leaving_get_aside(Leaving *u) {
         if (u->aside)
                 return true;
-        if (ends.n_asides == 0 && ends.n_asides_made < ASIDES_MAX &&
-                        aside_new(on_closed_aside, ends.asides) >= 0) {
+        if (ends.n_asides == 0 && ends.n_asides_made < ASIDES_MAX && aside_new(on_closed_aside, ends.asides) >= 0) {
                 ends.n_asides_made++;
                 ends.n_asides = 1;
         }

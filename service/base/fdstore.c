@@ -204,8 +204,7 @@ static void discard_incomplete(StoredFds *s) {
                         continue;
                 }
                 log_event(LOG_WARNING, MESSAGE_ADOPT_FAILED, LOG_FIELDS(.client = c->id, .error = -EBADF),
-                                "Client %" PRIu64 " cannot be taken over: its %s was not kept", c->id,
-                                missing);
+                                "Client %" PRIu64 " cannot be taken over: its %s was not kept", c->id, missing);
                 close_set(c);
                 (void) fdstore_remove(c->id);
         }

@@ -100,8 +100,7 @@ static void give_back(const Ledger *j) {
         uint64_t hole = j->begin & ~UINT64_C(4095);
 
         if (hole > 4096)
-                (void) fallocate(j->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 4096,
-                                (off_t) hole - 4096);
+                (void) fallocate(j->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 4096, (off_t) hole - 4096);
 }
 
 static int set_valid(Ledger *j, uint64_t begin, uint64_t end) {

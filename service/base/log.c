@@ -65,8 +65,7 @@ static bool stderr_is_journal(void) {
 
         if (!e || fstat(STDERR_FILENO, &st) < 0)
                 return false;
-        (void) snprintf(name, sizeof(name), "%" PRIu64 ":%" PRIu64, (uint64_t) st.st_dev,
-                        (uint64_t) st.st_ino);
+        (void) snprintf(name, sizeof(name), "%" PRIu64 ":%" PRIu64, (uint64_t) st.st_dev, (uint64_t) st.st_ino);
         return streq(e, name);
 }
 
@@ -202,8 +201,7 @@ int log_internal(int level, const char *message_id, const LogFields *fields, con
         if (k < 0)
                 return fields->error;
 
-        if (target != LOG_TARGET_JOURNAL ||
-                        send_journal(level, message_id, fields, file, line, func, message) < 0)
+        if (target != LOG_TARGET_JOURNAL || send_journal(level, message_id, fields, file, line, func, message) < 0)
                 send_console(level, message + n);
         return fields->error;
 }

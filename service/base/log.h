@@ -72,9 +72,8 @@ int log_internal(int level, const char *message_id, const LogFields *fields, con
                 const char *func, const char *format, ...) _printf_(7, 8);
 
 /* Each returns fields.error, so that `return log_error_errno(r, ...)` works. */
-#define log_full(level, id, fields, ...)                                                                    \
-        ((level) <= log_get_max_level() ? log_internal(level, id, fields, __FILE__, __LINE__, __func__,     \
-                                                          __VA_ARGS__)                                      \
+#define log_full(level, id, fields, ...)                                                                               \
+        ((level) <= log_get_max_level() ? log_internal(level, id, fields, __FILE__, __LINE__, __func__, __VA_ARGS__)   \
                                         : (fields)->error)
 
 /* log_event(LOG_NOTICE, MESSAGE_CLIENT_GONE, LOG_FIELDS(.client = c->id, .error = r), "Client %s went: %m", name) */

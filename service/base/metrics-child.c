@@ -29,8 +29,7 @@ int metrics_spawn(const char *mode, const char *device, int input, int output, p
                 return -r;
         r = posix_spawnattr_init(&attributes);
         if (r == 0) {
-                char *argv[] = {(char *) program(), (char *) (mode ?: device), mode ? (char *) device : NULL,
-                                NULL};
+                char *argv[] = {(char *) program(), (char *) (mode ?: device), mode ? (char *) device : NULL, NULL};
                 r = posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
                 if (r == 0 && input >= 0)
                         r = posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
@@ -39,8 +38,7 @@ int metrics_spawn(const char *mode, const char *device, int input, int output, p
                 if (r == 0)
                         r = posix_spawnattr_setsigdefault(&attributes, &all);
                 if (r == 0)
-                        r = posix_spawnattr_setflags(
-                                        &attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+                        r = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
                 if (r == 0)
                         r = posix_spawn(ret, program(), &actions, &attributes, argv, environ);
                 (void) posix_spawnattr_destroy(&attributes);

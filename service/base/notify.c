@@ -186,8 +186,7 @@ void notify_ready(const char *status) {
 void notify_reloading(void) {
         char text[128];
 
-        (void) snprintf(text, sizeof(text),
-                        "RELOADING=1\nMONOTONIC_USEC=%" PRIu64 "\nSTATUS=Reading the configuration",
+        (void) snprintf(text, sizeof(text), "RELOADING=1\nMONOTONIC_USEC=%" PRIu64 "\nSTATUS=Reading the configuration",
                         now_ns() / NSEC_PER_USEC);
         (void) tell(NOTIFICATION_OTHER, text, -EBADF);
 }

@@ -199,8 +199,7 @@ static ssize_t guest_size(const Pair *p) {
                 return n == -EAGAIN || n == -EINTR ? 0 : n;
         if (n == 0)
                 return -ECONNRESET;
-        ssize_t size = p->begun ? message_size((const uint8_t *) data, (size_t) n)
-                                : line_size(p, data, (size_t) n);
+        ssize_t size = p->begun ? message_size((const uint8_t *) data, (size_t) n) : line_size(p, data, (size_t) n);
         if (size > (ssize_t) RELAY_MESSAGE_MAX)
                 return -EMSGSIZE;
         if (size <= 0)

@@ -49,8 +49,7 @@ int state_file_read(const char *directory, const char *name, char **ret, size_t 
 
         if (dir < 0)
                 return dir;
-        _cleanup_close_ int fd =
-                        openat(dir, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY);
+        _cleanup_close_ int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY);
         if (fd < 0 || fstat(fd, &st) < 0)
                 return negative_errno();
         if (!S_ISREG(st.st_mode))
@@ -74,8 +73,7 @@ int state_file_read(const char *directory, const char *name, char **ret, size_t 
 /* The temporary file always has the same name, so that what a crash has left is replaced. */
 static int write_temporary(int dir, const char *name, const char *data, size_t size) {
         (void) unlinkat(dir, name, 0);
-        _cleanup_close_ int fd =
-                        openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+        _cleanup_close_ int fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 
         if (fd < 0)
                 return negative_errno();

@@ -64,8 +64,7 @@ static void start_thread(void) {
         pthread_attr_t a;
         pthread_t thread;
 
-        if (strangers.n_idle >= strangers.n_fds || strangers.n_threads >= THREADS_MAX ||
-                        pthread_attr_init(&a) != 0)
+        if (strangers.n_idle >= strangers.n_fds || strangers.n_threads >= THREADS_MAX || pthread_attr_init(&a) != 0)
                 return;
         (void) pthread_attr_setdetachstate(&a, PTHREAD_CREATE_DETACHED);
         strangers.n_threads += pthread_create(&thread, &a, strangers_main, NULL) == 0;

@@ -148,10 +148,7 @@ static int resolve(const char *name, uid_t *ret, void *userdata) {
                 if (!r->ask)
                         return NOT_KNOWN_YET;
                 int error = getpwnam_r(name, &entry, r->buffer, ENTRY_SIZE_MAX, &found);
-                name_add(r, name, found ? found->pw_uid : SUBUID_NOBODY,
-                                found                       ? 0
-                                                : error > 0 ? -error
-                                                            : -ENOENT);
+                name_add(r, name, found ? found->pw_uid : SUBUID_NOBODY, found ? 0 : error > 0 ? -error : -ENOENT);
                 n = name_find(r, name);
         }
         if (!n)
@@ -168,8 +165,7 @@ static void add_problem(unsigned line, const char *what, void *userdata) {
         Reading *r = userdata;
 
         if (r->n_problems++ < PROBLEMS_MAX)
-                (void) snprintf(r->problems[r->n_problems - 1], PROBLEM_SIZE, "%.64s:%u: %s", r->path, line,
-                                what);
+                (void) snprintf(r->problems[r->n_problems - 1], PROBLEM_SIZE, "%.64s:%u: %s", r->path, line, what);
 }
 
 /* A file that cannot be read has no lines. O_NONBLOCK, so that a fifo of that name blocks nobody. */
@@ -246,8 +242,7 @@ static void take_reading(SubuidFile *f, Reading *r) {
         for (unsigned i = 0; i < MIN(r->n_problems, PROBLEMS_MAX); i++)
                 log_warning("%s, ignoring the line", r->problems[i]);
         if (r->n_problems > PROBLEMS_MAX)
-                log_warning("%s: %u further lines make no sense, ignoring them", f->path,
-                                r->n_problems - PROBLEMS_MAX);
+                log_warning("%s: %u further lines make no sense, ignoring them", f->path, r->n_problems - PROBLEMS_MAX);
         (void) pthread_mutex_lock(&f->lock);
         subuids_free(f->subuids);
         f->subuids = TAKE_PTR(r->subuids);
@@ -315,8 +310,8 @@ static int watch(SubuidFile *f) {
         if (!directory)
                 return -ENOMEM;
         int r = sd_event_add_inotify(f->event, &f->changes, directory,
-                        IN_ONLYDIR | IN_CLOSE_WRITE | IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO,
-                        on_change, f);
+                        IN_ONLYDIR | IN_CLOSE_WRITE | IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO, on_change,
+                        f);
         return r < 0 ? r : sd_event_source_set_priority(f->changes, SD_EVENT_PRIORITY_IDLE);
 }
 

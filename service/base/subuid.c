@@ -71,8 +71,7 @@ static const char *split_line(char *line, const char **ret_name, uint64_t *ret_f
         if (strlen(line) >= SUBUID_NAME_MAX)
                 return "the name is too long";
         if (parse_uint64(first_text, 0, SUBUID_NOBODY - 1, &first) < 0 ||
-                        parse_uint64(count_text, 1, SUBUID_NOBODY, &count) < 0 ||
-                        count > SUBUID_NOBODY - first)
+                        parse_uint64(count_text, 1, SUBUID_NOBODY, &count) < 0 || count > SUBUID_NOBODY - first)
                 return "no range of uids";
         *ret_name = line;
         *ret_first = first;

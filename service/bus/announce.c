@@ -22,11 +22,11 @@ typedef struct Changed {
         const char *const *properties; /* NULL-terminated */
 } Changed;
 
-#define CHANGED(c, ...)                                                                                     \
-        {                                                                                                   \
-                .change = (c), .properties = (const char *const[]) {                                        \
-                        __VA_ARGS__, NULL                                                                   \
-                }                                                                                           \
+#define CHANGED(c, ...)                                                                                                \
+        {                                                                                                              \
+                .change = (c), .properties = (const char *const[]) {                                                   \
+                        __VA_ARGS__, NULL                                                                              \
+                }                                                                                                      \
         }
 
 static const Changed client_changes[] = {
@@ -54,8 +54,8 @@ static const Changed device_changes[] = {
                 CHANGED(DEVICE_TUNING, "Preemption", "AllowMESPreemption", "Accounting"),
 };
 
-static void emit_changed(WalkTable objects, const void *object, Manager *m, const char *interface,
-                const Changed *table, size_t n, unsigned changes) {
+static void emit_changed(WalkTable objects, const void *object, Manager *m, const char *interface, const Changed *table,
+                size_t n, unsigned changes) {
         const char *names[PROPERTIES_MAX + 1];
         size_t n_names = 0;
 
@@ -123,8 +123,8 @@ static void on_queue_removed(Queue *q, void *userdata) {
 static void on_queue_changed(Queue *q, unsigned changes, void *userdata) {
         if (changes & QUEUE_SETTINGS)
                 tell_settings(q);
-        emit_changed(WALK_QUEUES, q, userdata, BUS_INTERFACE ".Queue", queue_changes,
-                        ELEMENTSOF(queue_changes), changes);
+        emit_changed(WALK_QUEUES, q, userdata, BUS_INTERFACE ".Queue", queue_changes, ELEMENTSOF(queue_changes),
+                        changes);
 }
 
 /* --- groups --- */
@@ -146,8 +146,8 @@ static void on_group_removed(Group *g, void *userdata) {
 }
 
 static void on_group_changed(Group *g, unsigned changes, void *userdata) {
-        emit_changed(WALK_GROUPS, g, userdata, BUS_INTERFACE ".Group", group_changes,
-                        ELEMENTSOF(group_changes), changes);
+        emit_changed(WALK_GROUPS, g, userdata, BUS_INTERFACE ".Group", group_changes, ELEMENTSOF(group_changes),
+                        changes);
 }
 
 /* --- devices --- */
@@ -169,8 +169,8 @@ static void on_device_removed(Device *d, void *userdata) {
 }
 
 static void on_device_changed(Device *d, unsigned changes, void *userdata) {
-        emit_changed(WALK_DEVICES, d, userdata, BUS_INTERFACE ".Device", device_changes,
-                        ELEMENTSOF(device_changes), changes);
+        emit_changed(WALK_DEVICES, d, userdata, BUS_INTERFACE ".Device", device_changes, ELEMENTSOF(device_changes),
+                        changes);
 }
 
 static void on_device_preempted(Device *d, const Entity *e, const Entity *by, void *userdata) {

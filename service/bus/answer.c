@@ -40,8 +40,7 @@ static void text_drop(AnswerText *t) {
 static TextPiece *text_piece(AnswerText *t) {
         if (t->pieces && t->pieces->prev->n < PIECE_ROOM)
                 return t->pieces->prev;
-        TextPiece *piece =
-                        mmap(NULL, PIECE_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        TextPiece *piece = mmap(NULL, PIECE_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (piece == MAP_FAILED)
                 return NULL;
         DL_APPEND(t->pieces, piece);

@@ -43,8 +43,7 @@ void audit_done(Audit *a) {
 }
 
 static bool may_say(const Audit *a, int level) {
-        return level <= log_get_max_level() &&
-                        (a->administrators || user_may_log(a->manager, a->caller.uid));
+        return level <= log_get_max_level() && (a->administrators || user_may_log(a->manager, a->caller.uid));
 }
 
 /* --- what --- */
@@ -64,8 +63,8 @@ void audit_value(const Audit *a, const AuditObject *o, const char *key, const ch
         f.new = new;
         if (may_say(a, LOG_INFO))
                 log_event(LOG_INFO, f.device ? MESSAGE_POLICY_CHANGED : MESSAGE_SETTINGS_CHANGED, &f,
-                                "%s of %.512s: %s%s%s%s, by %s", key, o->name, old,
-                                isempty(old) ? "" : " -> ", new, strempty(o->how), a->by);
+                                "%s of %.512s: %s%s%s%s, by %s", key, o->name, old, isempty(old) ? "" : " -> ", new,
+                                strempty(o->how), a->by);
 }
 
 void audit_event(const Audit *a, const char *message_id, const AuditObject *o, const char *what) {
@@ -85,8 +84,8 @@ void audit_suspended(Manager *m, sd_bus_message *message, const AuditObject *o, 
         audit_event(&a, suspended ? MESSAGE_SUSPENDED : MESSAGE_RESUMED, o, what);
 }
 
-void audit_settings(const Audit *a, const AuditObject *o, const SettingsResolved *before,
-                const SettingsResolved *after, const Settings *set) {
+void audit_settings(const Audit *a, const AuditObject *o, const SettingsResolved *before, const SettingsResolved *after,
+                const Settings *set) {
         char old_buf[VALUE_MAX], new_buf[VALUE_MAX];
         Settings former = SETTINGS_NULL, now = SETTINGS_NULL;
 
@@ -99,14 +98,11 @@ void audit_settings(const Audit *a, const AuditObject *o, const SettingsResolved
                 if (new == set || set->unset &(1U << k))
                         audit_value(a, o, settings_key_to_string(k),
                                         before ? settings_format(&former, k, old_buf, sizeof(old_buf)) : "",
-                                        new == set || after
-                                                        ? settings_format(new, k, new_buf, sizeof(new_buf))
-                                                        : "");
+                                        new == set || after ? settings_format(new, k, new_buf, sizeof(new_buf)) : "");
         }
 }
 
-void audit_reset(const Audit *a, const AuditObject *o, const SettingsResolved *before,
-                const SettingsResolved *after) {
+void audit_reset(const Audit *a, const AuditObject *o, const SettingsResolved *before, const SettingsResolved *after) {
         char old_buf[VALUE_MAX], new_buf[VALUE_MAX], what[512];
         Settings former, now;
 
@@ -130,8 +126,7 @@ void audit_forgotten(const Audit *a, const AuditObject *o, const Settings *forme
         audit_reset(a, o, NULL, NULL);
         for (SettingsKey k = 0; k < _SETTINGS_KEY_MAX; k++)
                 if (settings_has(former, k))
-                        audit_value(a, o, settings_key_to_string(k),
-                                        settings_format(former, k, buf, sizeof(buf)), "");
+                        audit_value(a, o, settings_key_to_string(k), settings_format(former, k, buf, sizeof(buf)), "");
 }
 
 void audit_device(const Audit *a, const AuditObject *o, const DeviceSettings *set, unsigned forget,

@@ -52,12 +52,11 @@ void audit_value(const Audit *a, const AuditObject *o, const char *key, const ch
 
 /* Logs every key that `set` sets or unsets. `before`, `after`: settings in force before and after; NULL: no object has
  * that name. */
-void audit_settings(const Audit *a, const AuditObject *o, const SettingsResolved *before,
-                const SettingsResolved *after, const Settings *set);
+void audit_settings(const Audit *a, const AuditObject *o, const SettingsResolved *before, const SettingsResolved *after,
+                const Settings *set);
 
 /* Logs a reset, with the settings in force after it. NULL: no object has that name. */
-void audit_reset(const Audit *a, const AuditObject *o, const SettingsResolved *before,
-                const SettingsResolved *after);
+void audit_reset(const Audit *a, const AuditObject *o, const SettingsResolved *before, const SettingsResolved *after);
 
 /* Logs a reset of settings that were only stored, with their values. */
 void audit_forgotten(const Audit *a, const AuditObject *o, const Settings *former);

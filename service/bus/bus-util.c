@@ -53,14 +53,12 @@ int bus_read_flags(sd_bus_message *message, sd_bus_error *error) {
 int bus_check_string(const char *name, const char *s, sd_bus_error *error) {
         if (strlen(s) <= BUS_STRING_MAX)
                 return 0;
-        return sd_bus_error_setf(error, SD_BUS_ERROR_INVALID_ARGS, "%s is longer than %u bytes", name,
-                        BUS_STRING_MAX);
+        return sd_bus_error_setf(error, SD_BUS_ERROR_INVALID_ARGS, "%s is longer than %u bytes", name, BUS_STRING_MAX);
 }
 
 int bus_check_class(Manager *m, const Settings *s, sd_bus_error *error) {
         if (settings_has(s, SETTINGS_CLASS) && !manager_lookup_class(s->class, m))
-                return sd_bus_error_setf(
-                                error, BUS_ERROR("NoSuchClass"), "There is no class '%s'", s->class);
+                return sd_bus_error_setf(error, BUS_ERROR("NoSuchClass"), "There is no class '%s'", s->class);
         return 0;
 }
 
@@ -106,13 +104,12 @@ int bus_read_properties(sd_bus_message *message, bus_property_t take, void *user
         return sd_bus_message_exit_container(message);
 }
 
-static int take_setting_property(sd_bus_message *message, const char *key, const char *signature,
-                void *userdata, sd_bus_error *error) {
+static int take_setting_property(
+                sd_bus_message *message, const char *key, const char *signature, void *userdata, sd_bus_error *error) {
         return bus_take_setting(message, key, signature, userdata, error);
 }
 
-static int read_settings(Manager *m, sd_bus_message *message, bus_property_t take, Settings *ret,
-                sd_bus_error *error) {
+static int read_settings(Manager *m, sd_bus_message *message, bus_property_t take, Settings *ret, sd_bus_error *error) {
         Settings s = SETTINGS_NULL;
 
         int r = bus_read_properties(message, take, &s, error);
@@ -129,18 +126,17 @@ int bus_read_settings(Manager *m, sd_bus_message *message, Settings *ret, sd_bus
         return read_settings(m, message, take_setting_property, ret, error);
 }
 
-int bus_read_unset(sd_bus_message *message, const char *signature,
-                int (*take)(void *userdata, const char *key), void *userdata, sd_bus_error *error) {
+int bus_read_unset(sd_bus_message *message, const char *signature, int (*take)(void *userdata, const char *key),
+                void *userdata, sd_bus_error *error) {
         const char *key;
 
         if (!streq(signature, "as"))
-                return sd_bus_error_setf(error, BUS_ERROR("InvalidSetting"),
-                                "Unset must be of type 'as', not '%s'", signature);
+                return sd_bus_error_setf(
+                                error, BUS_ERROR("InvalidSetting"), "Unset must be of type 'as', not '%s'", signature);
         int r = sd_bus_message_enter_container(message, 'a', "s");
         while (r >= 0 && (r = sd_bus_message_read(message, "s", &key)) > 0)
                 if (take(userdata, key) < 0)
-                        return sd_bus_error_setf(
-                                        error, BUS_ERROR("InvalidSetting"), "Unknown setting '%s'", key);
+                        return sd_bus_error_setf(error, BUS_ERROR("InvalidSetting"), "Unknown setting '%s'", key);
         return r < 0 ? r : sd_bus_message_exit_container(message);
 }
 
@@ -149,8 +145,8 @@ static int take_unset_key(void *userdata, const char *key) {
 }
 
 /* Takes one setting of a Set call, which can also remove settings. */
-static int take_change(sd_bus_message *message, const char *key, const char *signature, void *userdata,
-                sd_bus_error *error) {
+static int take_change(
+                sd_bus_message *message, const char *key, const char *signature, void *userdata, sd_bus_error *error) {
         if (streq(key, "Unset"))
                 return bus_read_unset(message, signature, take_unset_key, userdata, error);
         return bus_take_setting(message, key, signature, userdata, error);
@@ -182,14 +178,13 @@ int bus_read_set_of_member(Manager *m, sd_bus_message *message, Settings *ret, s
                 return r;
         for (SettingsKey k = 0; k < _SETTINGS_KEY_MAX; k++)
                 if (settings_has(&s, k) && settings_key_is_of_groups(k))
-                        return sd_bus_error_setf(error, BUS_ERROR("InvalidSetting"),
-                                        "%s is a setting of groups", settings_key_to_string(k));
+                        return sd_bus_error_setf(error, BUS_ERROR("InvalidSetting"), "%s is a setting of groups",
+                                        settings_key_to_string(k));
         *ret = s;
         return 0;
 }
 
-int bus_read_setting(
-                Manager *m, sd_bus_message *message, const char *key, Settings *s, sd_bus_error *error) {
+int bus_read_setting(Manager *m, sd_bus_message *message, const char *key, Settings *s, sd_bus_error *error) {
         char type;
         const char *contents;
 
@@ -217,8 +212,8 @@ int bus_error_from_errno(int r, sd_bus_error *error) {
 
 /* --- authorisation --- */
 
-AuthRequest bus_settings_request(const SettingsResolved *now, const SettingsResolved *changed, uid_t owner,
-                const char *target) {
+AuthRequest bus_settings_request(
+                const SettingsResolved *now, const SettingsResolved *changed, uid_t owner, const char *target) {
         bool lowers = settings_is_lower_or_equal(changed, now);
 
         return (AuthRequest){
@@ -235,8 +230,7 @@ static AuthRequest set_request(Manager *m, const SettingsLayer *layers, size_t n
         SettingsResolved there_is;
 
         settings_resolve(layers, n, manager_lookup_class, m, &there_is);
-        bool lowers = !(s->unset & ~lowering->mask) &&
-                        settings_ask_for_no_more(s, &there_is, manager_lookup_class, m);
+        bool lowers = !(s->unset & ~lowering->mask) && settings_ask_for_no_more(s, &there_is, manager_lookup_class, m);
         return (AuthRequest){
                         .action = lowers ? AUTH_MANAGE_OWN : AUTH_MANAGE,
                         .verb = "set",
@@ -283,20 +277,20 @@ AuthRequest bus_reset_request(const Settings *lowering, uid_t owner, const char 
 
 /* --- getters --- */
 
-int bus_get_bool(sd_bus *bus, const char *path, const char *interface, const char *property,
-                sd_bus_message *reply, void *userdata, sd_bus_error *error) {
+int bus_get_bool(sd_bus *bus, const char *path, const char *interface, const char *property, sd_bus_message *reply,
+                void *userdata, sd_bus_error *error) {
         const bool *b = userdata;
         return sd_bus_message_append(reply, "b", (int) *b);
 }
 
-int bus_get_usec(sd_bus *bus, const char *path, const char *interface, const char *property,
-                sd_bus_message *reply, void *userdata, sd_bus_error *error) {
+int bus_get_usec(sd_bus *bus, const char *path, const char *interface, const char *property, sd_bus_message *reply,
+                void *userdata, sd_bus_error *error) {
         const uint64_t *ns = userdata;
         return sd_bus_message_append(reply, "t", *ns / NSEC_PER_USEC);
 }
 
-int bus_get_source(sd_bus *bus, const char *path, const char *interface, const char *property,
-                sd_bus_message *reply, void *userdata, sd_bus_error *error) {
+int bus_get_source(sd_bus *bus, const char *path, const char *interface, const char *property, sd_bus_message *reply,
+                void *userdata, sd_bus_error *error) {
         const SettingsSource *s = userdata;
         return sd_bus_message_append(reply, "s", settings_source_to_string(*s));
 }
@@ -320,8 +314,7 @@ int bus_check_reset(Manager *m, sd_bus_message *message, const AuthRequest *requ
         return r < 0 ? r : auth_check(m->auth, message, request, error);
 }
 
-int bus_check_suspend(Manager *m, sd_bus_message *message, bool suspended, const char *target,
-                sd_bus_error *error) {
+int bus_check_suspend(Manager *m, sd_bus_message *message, bool suspended, const char *target, sd_bus_error *error) {
         const AuthRequest request = {
                         .action = AUTH_SUSPEND,
                         .verb = suspended ? "suspend" : "resume",

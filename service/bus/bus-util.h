@@ -40,8 +40,8 @@ typedef struct ProcessName {
 int bus_read_process(sd_bus_message *message, ProcessName *ret);
 
 /* Reads "Unset" (as) of a call that sets: calls `take` with each key to unset; it returns < 0 for an unknown key. */
-int bus_read_unset(sd_bus_message *message, const char *signature,
-                int (*take)(void *userdata, const char *key), void *userdata, sd_bus_error *error);
+int bus_read_unset(sd_bus_message *message, const char *signature, int (*take)(void *userdata, const char *key),
+                void *userdata, sd_bus_error *error);
 
 /* Reads the arguments of Set(): flags, of which only `known` ones are allowed, and settings. */
 int bus_read_set(Manager *m, sd_bus_message *message, uint64_t known, uint64_t *ret_flags, Settings *ret,
@@ -59,8 +59,8 @@ int bus_read_setting(Manager *m, sd_bus_message *message, const char *key, Setti
 int bus_read_set_of_member(Manager *m, sd_bus_message *message, Settings *ret, sd_bus_error *error);
 
 /* Walks an a{sv}: calls `take` with the key and the message inside the variant, which it has to read completely. */
-typedef int (*bus_property_t)(sd_bus_message *message, const char *key, const char *signature,
-                void *userdata, sd_bus_error *error);
+typedef int (*bus_property_t)(
+                sd_bus_message *message, const char *key, const char *signature, void *userdata, sd_bus_error *error);
 int bus_read_properties(sd_bus_message *message, bus_property_t take, void *userdata, sd_bus_error *error);
 
 /* Appends Container, Pod, PodQOS or SlurmJob, parsed from the path of a cgroup. */
@@ -70,8 +70,8 @@ int bus_append_container(sd_bus_message *reply, const char *property, const char
 int bus_error_from_errno(int r, sd_bus_error *error);
 
 /* The authorisation that a change needs: the owner may make it if `changed` asks for no more than `now`. */
-AuthRequest bus_settings_request(const SettingsResolved *now, const SettingsResolved *changed, uid_t owner,
-                const char *target);
+AuthRequest bus_settings_request(
+                const SettingsResolved *now, const SettingsResolved *changed, uid_t owner, const char *target);
 
 /* The authorisation that Set() needs. An owner may set settings that ask for no more than the object has without its
  * lowering layers. */
@@ -89,71 +89,69 @@ void bus_take_settings(Manager *m, const Settings *s, bool lowers, Settings *ove
 AuthRequest bus_reset_request(const Settings *lowering, uid_t owner, const char *target);
 
 /* Getters by offset, as SD_BUS_PROPERTY takes them. */
-int bus_get_bool(sd_bus *bus, const char *path, const char *interface, const char *property,
-                sd_bus_message *reply, void *userdata, sd_bus_error *error);
-int bus_get_usec(sd_bus *bus, const char *path, const char *interface, const char *property,
-                sd_bus_message *reply, void *userdata, sd_bus_error *error); /* uint64_t ns */
-int bus_get_source(sd_bus *bus, const char *path, const char *interface, const char *property,
-                sd_bus_message *reply, void *userdata, sd_bus_error *error); /* SettingsSource */
-#define BUS_GETTER(name)                                                                                    \
-        static int name(sd_bus *bus, const char *path, const char *interface, const char *property,         \
+int bus_get_bool(sd_bus *bus, const char *path, const char *interface, const char *property, sd_bus_message *reply,
+                void *userdata, sd_bus_error *error);
+int bus_get_usec(sd_bus *bus, const char *path, const char *interface, const char *property, sd_bus_message *reply,
+                void *userdata, sd_bus_error *error); /* uint64_t ns */
+int bus_get_source(sd_bus *bus, const char *path, const char *interface, const char *property, sd_bus_message *reply,
+                void *userdata, sd_bus_error *error); /* SettingsSource */
+#define BUS_GETTER(name)                                                                                               \
+        static int name(sd_bus *bus, const char *path, const char *interface, const char *property,                    \
                         sd_bus_message *reply, void *userdata, sd_bus_error *error)
 #define BUS_METHOD(name) static int name(sd_bus_message *message, void *userdata, sd_bus_error *error)
 
 /* Defines a function that makes a change. Its body runs only with an authorisation of this very message, see gate.h.
  * `object` declares what the call is about: BUS_CHANGE(method_reset, Client *c, c->manager). */
-#define BUS_CHANGE(name, object, manager)                                                                   \
-        static int name##_granted(sd_bus_message *message, object, sd_bus_error *error);                    \
-        static int name(sd_bus_message *message, void *userdata, sd_bus_error *error) {                     \
-                object = userdata;                                                                          \
-                int r = auth_take((manager)->auth, message, error);                                         \
-                return r < 0 ? r : name##_granted(message, userdata, error);                                \
-        }                                                                                                   \
+#define BUS_CHANGE(name, object, manager)                                                                              \
+        static int name##_granted(sd_bus_message *message, object, sd_bus_error *error);                               \
+        static int name(sd_bus_message *message, void *userdata, sd_bus_error *error) {                                \
+                object = userdata;                                                                                     \
+                int r = auth_take((manager)->auth, message, error);                                                    \
+                return r < 0 ? r : name##_granted(message, userdata, error);                                           \
+        }                                                                                                              \
         static int name##_granted(sd_bus_message *message, object, sd_bus_error *error)
 
 /* BUS_CHANGE() of the manager, for vtables in other files. */
-#define BUS_MANAGER_CHANGE(name)                                                                            \
-        static int name##_granted(sd_bus_message *message, Manager *m, sd_bus_error *error);                \
-        int name(sd_bus_message *message, void *userdata, sd_bus_error *error) {                            \
-                Manager *m = userdata;                                                                      \
-                int r = auth_take(m->auth, message, error);                                                 \
-                return r < 0 ? r : name##_granted(message, m, error);                                       \
-        }                                                                                                   \
+#define BUS_MANAGER_CHANGE(name)                                                                                       \
+        static int name##_granted(sd_bus_message *message, Manager *m, sd_bus_error *error);                           \
+        int name(sd_bus_message *message, void *userdata, sd_bus_error *error) {                                       \
+                Manager *m = userdata;                                                                                 \
+                int r = auth_take(m->auth, message, error);                                                            \
+                return r < 0 ? r : name##_granted(message, m, error);                                                  \
+        }                                                                                                              \
         static int name##_granted(sd_bus_message *message, Manager *m, sd_bus_error *error)
 
-#define BUS_SETTER(name, object, manager)                                                                   \
-        static int name##_granted(                                                                          \
-                        const char *property, sd_bus_message *value, object, sd_bus_error *error);          \
-        static int name(sd_bus *bus, const char *path, const char *interface, const char *property,         \
-                        sd_bus_message *value, void *userdata, sd_bus_error *error) {                       \
-                object = userdata;                                                                          \
-                int r = auth_take((manager)->auth, value, error);                                           \
-                return r < 0 ? r : name##_granted(property, value, userdata, error);                        \
-        }                                                                                                   \
+#define BUS_SETTER(name, object, manager)                                                                              \
+        static int name##_granted(const char *property, sd_bus_message *value, object, sd_bus_error *error);           \
+        static int name(sd_bus *bus, const char *path, const char *interface, const char *property,                    \
+                        sd_bus_message *value, void *userdata, sd_bus_error *error) {                                  \
+                object = userdata;                                                                                     \
+                int r = auth_take((manager)->auth, value, error);                                                      \
+                return r < 0 ? r : name##_granted(property, value, userdata, error);                                   \
+        }                                                                                                              \
         static int name##_granted(const char *property, sd_bus_message *value, object, sd_bus_error *error)
 
 /* And what says who may: a check of the gate. */
-#define BUS_CHECK(name)                                                                                     \
+#define BUS_CHECK(name)                                                                                                \
         static int name(sd_bus_message *message, void *userdata, const char *member, sd_bus_error *error)
 
-#define BUS_FIND(name)                                                                                      \
-        static int name(sd_bus *bus, const char *path, const char *interface, void *userdata, void **found, \
+#define BUS_FIND(name)                                                                                                 \
+        static int name(sd_bus *bus, const char *path, const char *interface, void *userdata, void **found,            \
                         sd_bus_error *error)
 
 /* What is written has to be read at offset 0, too: sd-bus adds a property's offset for its setter as well. */
-#define BUS_SETTINGS_GETTER(Type)                                                                           \
-        BUS_GETTER(get_setting) {                                                                           \
-                const Type *_x = userdata;                                                                  \
-                return bus_append_resolved(reply, &_x->resolved, property);                                 \
+#define BUS_SETTINGS_GETTER(Type)                                                                                      \
+        BUS_GETTER(get_setting) {                                                                                      \
+                const Type *_x = userdata;                                                                             \
+                return bus_append_resolved(reply, &_x->resolved, property);                                            \
         }
 
 /* In a vtable: one, and those of groups and clients. */
-#define BUS_SETTING_PROPERTY(name, type)                                                                    \
+#define BUS_SETTING_PROPERTY(name, type)                                                                               \
         SD_BUS_WRITABLE_PROPERTY(name, type, get_setting, set_setting, 0, BUS_CHANGES | BUS_ANY_USER)
-#define BUS_SETTING_OF_GROUP(arg, KEY, Name, name, field, TYPE, ...)                                        \
+#define BUS_SETTING_OF_GROUP(arg, KEY, Name, name, field, TYPE, ...)                                                   \
         BUS_SETTING_PROPERTY(#Name, SETTING_SIGNATURE_##TYPE),
-#define BUS_SETTING_OF_CLIENT(                                                                              \
-                arg, KEY, Name, name, field, TYPE, min, max, usual, LOWERS, INHERITS, WHOSE, ...)           \
+#define BUS_SETTING_OF_CLIENT(arg, KEY, Name, name, field, TYPE, min, max, usual, LOWERS, INHERITS, WHOSE, ...)        \
         SETTING_IF_##WHOSE(BUS_SETTING_PROPERTY(#Name, SETTING_SIGNATURE_##TYPE), )
 
 #define BUS_CONST    SD_BUS_VTABLE_PROPERTY_CONST
@@ -167,8 +165,7 @@ int bus_path_to_id(const char *path, const char *prefix, uint64_t *ret);
 
 /* The whole authorisation check of Reset(), Suspend() and Resume(). Return as auth_check() does. */
 int bus_check_reset(Manager *m, sd_bus_message *message, const AuthRequest *request, sd_bus_error *error);
-int bus_check_suspend(Manager *m, sd_bus_message *message, bool suspended, const char *target,
-                sd_bus_error *error);
+int bus_check_suspend(Manager *m, sd_bus_message *message, bool suspended, const char *target, sd_bus_error *error);
 
 /* The request for settings of something of the caller's own that does not exist yet: they may not exceed the default
  * class. */
@@ -180,15 +177,15 @@ bool bus_only_lowers(const AuthRequest *request, uid_t sender);
 
 /* Of objects that have settings and can be suspended (groups, clients, queues): their methods' rows in the vtable, and
  * the rules of these and of the settings' setters. The functions are the file's own. */
-#define BUS_SETTABLE_METHODS                                                                                \
-        SD_BUS_METHOD_WITH_ARGS("Set", SD_BUS_ARGS("t", flags, "a{sv}", settings), SD_BUS_NO_RESULT,        \
-                        method_set, BUS_ANY_USER),                                                          \
-                        SD_BUS_METHOD_WITH_ARGS("Reset", SD_BUS_ARGS("t", flags), SD_BUS_NO_RESULT,         \
-                                        method_reset, BUS_ANY_USER),                                        \
-                        SD_BUS_METHOD_WITH_ARGS("Suspend", SD_BUS_NO_ARGS, SD_BUS_NO_RESULT,                \
-                                        method_suspend, BUS_ANY_USER),                                      \
-                        SD_BUS_METHOD_WITH_ARGS("Resume", SD_BUS_NO_ARGS, SD_BUS_NO_RESULT, method_resume,  \
-                                        BUS_ANY_USER)
+#define BUS_SETTABLE_METHODS                                                                                           \
+        SD_BUS_METHOD_WITH_ARGS("Set", SD_BUS_ARGS("t", flags, "a{sv}", settings), SD_BUS_NO_RESULT, method_set,       \
+                        BUS_ANY_USER),                                                                                 \
+                        SD_BUS_METHOD_WITH_ARGS("Reset", SD_BUS_ARGS("t", flags), SD_BUS_NO_RESULT, method_reset,      \
+                                        BUS_ANY_USER),                                                                 \
+                        SD_BUS_METHOD_WITH_ARGS(                                                                       \
+                                        "Suspend", SD_BUS_NO_ARGS, SD_BUS_NO_RESULT, method_suspend, BUS_ANY_USER),    \
+                        SD_BUS_METHOD_WITH_ARGS(                                                                       \
+                                        "Resume", SD_BUS_NO_ARGS, SD_BUS_NO_RESULT, method_resume, BUS_ANY_USER)
 /* clang-format off */
 #define BUS_SETTABLE_RULES                                                                                  \
         {.setter = set_setting, .check = check_setting},                                                    \

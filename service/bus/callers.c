@@ -228,8 +228,7 @@ int caller_get(Calls *c, const char *name, Caller **ret) {
 
 /* --- guests --- */
 
-int caller_new_guest(Calls *c, const Credentials *credentials, unsigned max, const CallerGuest *guest,
-                Caller **ret) {
+int caller_new_guest(Calls *c, const Credentials *credentials, unsigned max, const CallerGuest *guest, Caller **ret) {
         CallUser *u = call_user_get(c, user_of(c->manager, credentials->uid));
 
         if (!u)

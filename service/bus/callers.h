@@ -24,7 +24,7 @@ typedef enum CallLane {
 
 /* A guest's functions. */
 typedef struct CallerGuest {
-        int (*turn)(void *userdata); /* reads one message at most. > 0: there may be more. < 0: the guest has ended */
+        int (*turn)(void *userdata);   /* reads one message at most. > 0: there may be more. < 0: the guest has ended */
         void (*ended)(void *userdata); /* called after that; frees the caller */
         void *userdata;
 } CallerGuest;
@@ -108,8 +108,7 @@ struct Calls {
 int caller_get(Calls *c, const char *name, Caller **ret);
 
 /* Makes a guest. Takes the pidfd of the credentials on success. -EDQUOT: the user has `max` guests. */
-int caller_new_guest(Calls *c, const Credentials *credentials, unsigned max, const CallerGuest *guest,
-                Caller **ret);
+int caller_new_guest(Calls *c, const Credentials *credentials, unsigned max, const CallerGuest *guest, Caller **ret);
 void caller_free_guest(Caller *k);
 
 /* Called when the guest has a message to read: gives it a turn. */

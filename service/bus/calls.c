@@ -101,8 +101,7 @@ static int add_size(sd_bus_message *message, size_t *size) {
                 if (r <= 0)
                         return r;
                 *size += 16;
-                if (type == SD_BUS_TYPE_STRING || type == SD_BUS_TYPE_OBJECT_PATH ||
-                                type == SD_BUS_TYPE_SIGNATURE) {
+                if (type == SD_BUS_TYPE_STRING || type == SD_BUS_TYPE_OBJECT_PATH || type == SD_BUS_TYPE_SIGNATURE) {
                         r = sd_bus_message_read_basic(message, type, &s);
                         *size += r > 0 ? strlen(s) : 0;
                 } else if (contents) {
@@ -180,9 +179,8 @@ static void charge(Calls *c, CallUser *u, CallLane lane, uint64_t now, uint64_t 
         else
                 c->changes_ns = 0;
         if (lane != LANE_READS)
-                c->guests_lead_ns =
-                                CLAMP(c->guests_lead_ns + (lane == LANE_GUESTS ? 1 : -1) * (int64_t) took_ns,
-                                                -(int64_t) CHANGES_AT_ONCE_NS, (int64_t) CHANGES_AT_ONCE_NS);
+                c->guests_lead_ns = CLAMP(c->guests_lead_ns + (lane == LANE_GUESTS ? 1 : -1) * (int64_t) took_ns,
+                                -(int64_t) CHANGES_AT_ONCE_NS, (int64_t) CHANGES_AT_ONCE_NS);
         if (b)
                 bucket_take(b, now, took_ns * USER_CPU_COST);
 }
@@ -340,8 +338,7 @@ static void set_urgent(Calls *c, bool urgent) {
 
 static void wait_until(Calls *c, uint64_t at) {
         (void) sd_event_source_set_enabled(c->turn, SD_EVENT_OFF);
-        (void) sd_event_source_set_time(
-                        c->timer, at == UINT64_MAX ? UINT64_MAX : DIV_ROUND_UP(at, NSEC_PER_USEC));
+        (void) sd_event_source_set_time(c->timer, at == UINT64_MAX ? UINT64_MAX : DIV_ROUND_UP(at, NSEC_PER_USEC));
         (void) sd_event_source_set_enabled(c->timer, SD_EVENT_ONESHOT);
 }
 
@@ -479,8 +476,7 @@ static void limit_unread(Calls *c) {
         int fd = sd_bus_get_fd(c->bus);
 
         if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)) < 0)
-                log_debug_errno(negative_errno(),
-                                "Failed to limit what is sent to the bus at once, ignoring: %m");
+                log_debug_errno(negative_errno(), "Failed to limit what is sent to the bus at once, ignoring: %m");
 }
 
 static int add_sources(Calls *c) {

@@ -34,8 +34,7 @@ static int read_arguments(Manager *m, sd_bus_message *message, ClaimArguments *r
         if (r < 0)
                 return r;
         if (settings_set_class(&a.settings, a.class) < 0)
-                return sd_bus_error_set(
-                                error, BUS_ERROR("NoSuchClass"), "That cannot be the name of a class");
+                return sd_bus_error_set(error, BUS_ERROR("NoSuchClass"), "That cannot be the name of a class");
         r = bus_check_class(m, &a.settings, error);
         if (r < 0)
                 return r;
@@ -44,8 +43,8 @@ static int read_arguments(Manager *m, sd_bus_message *message, ClaimArguments *r
 }
 
 /* Makes the request for the claim, and finds the calling process. */
-static int claim_request(Manager *m, sd_bus_message *message, const ClaimArguments *a, Peer *ret_peer,
-                AuthRequest *ret, sd_bus_error *error) {
+static int claim_request(Manager *m, sd_bus_message *message, const ClaimArguments *a, Peer *ret_peer, AuthRequest *ret,
+                sd_bus_error *error) {
         int r = peer_from_sender(m->connections, message, ret_peer);
         if (r < 0)
                 return bus_peer_error(r, error);

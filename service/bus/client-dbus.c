@@ -181,8 +181,7 @@ BUS_CHECK(check_suspend) {
         Client *c = userdata;
         char target[64];
 
-        return bus_check_suspend(
-                        c->manager, message, streq(member, "Suspend"), client_target(c, target), error);
+        return bus_check_suspend(c->manager, message, streq(member, "Suspend"), client_target(c, target), error);
 }
 
 static int suspend(sd_bus_message *message, Client *c, bool suspended, sd_bus_error *error) {
@@ -230,8 +229,7 @@ static const sd_bus_vtable client_vtable[] = {
                 // clang-format off
                 SETTING_ROWS(BUS_SETTING_OF_CLIENT, )
                 // clang-format on
-                SD_BUS_PROPERTY("PolicySource", "s", bus_get_source, offsetof(Client, resolved.source),
-                                BUS_CHANGES),
+                SD_BUS_PROPERTY("PolicySource", "s", bus_get_source, offsetof(Client, resolved.source), BUS_CHANGES),
                 SD_BUS_PROPERTY("Suspended", "b", get_suspended, 0, BUS_CHANGES),
                 SD_BUS_PROPERTY("SuspendedBy", "s", get_suspended_by, 0, BUS_CHANGES),
                 SD_BUS_PROPERTY("Frozen", "b", get_frozen, 0, BUS_CHANGES),

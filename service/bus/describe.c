@@ -189,9 +189,8 @@ static int describe_table(Answer *a, WalkTable table) {
                         [WALK_QUEUES] = "queues",
         };
 
-        return table == WALK_DEVICES
-                        ? fprintf(a->file, "{\"version\":\"" XSCHED_VERSION "\",\"%s\":[", keys[table])
-                        : fprintf(a->file, "],\"%s\":[", keys[table]);
+        return table == WALK_DEVICES ? fprintf(a->file, "{\"version\":\"" XSCHED_VERSION "\",\"%s\":[", keys[table])
+                                     : fprintf(a->file, "],\"%s\":[", keys[table]);
 }
 
 static int describe_object(Answer *a, WalkTable table, void *object) {
@@ -263,9 +262,9 @@ static void dump_queue(const Queue *q, FILE *f) {
                         "  queue %" PRIu64 " client %" PRIu64 " device %s entity %s"
                         " slot %u: word=%u level=%u/%u threshold=%u budget=%u watch=%u ready=%d stalled=%d boosted=%d"
                         " page{outstanding=%#x waiters=%u applied=%u}\n",
-                        q->id, q->client->id, q->device->id, entity, q->slot, queue_slot(q)->word,
-                        queue_slot(q)->level, ladder_queue_max_level(q), queue_slot(q)->threshold,
-                        queue_slot(q)->budget_us, queue_slot(q)->watch, q->ready, q->stalled, q->boosted,
+                        q->id, q->client->id, q->device->id, entity, q->slot, queue_slot(q)->word, queue_slot(q)->level,
+                        ladder_queue_max_level(q), queue_slot(q)->threshold, queue_slot(q)->budget_us,
+                        queue_slot(q)->watch, q->ready, q->stalled, q->boosted,
                         atomic_load_explicit(&s->outstanding, memory_order_relaxed),
                         atomic_load_explicit(&s->waiters, memory_order_relaxed),
                         atomic_load_explicit(&s->applied, memory_order_relaxed));
@@ -282,13 +281,11 @@ static void dump_entity(const Entity *e, uint64_t now, FILE *f) {
         char name[128];
 
         fprintf(f, "    entity %s %s: priority=%d weight=%u queues=%u active=%u ready=%u %s threshold=%u%s\n",
-                        entity_kind_to_string(e->kind), entity_name(e, name, sizeof(name)),
-                        e->settings.priority, e->settings.weight, e->n_queues, e->n_active, e->n_ready,
-                        verdict_to_string(e->grant.verdict), e->grant.threshold,
-                        e->policy ? "" : " (not in the policy)");
+                        entity_kind_to_string(e->kind), entity_name(e, name, sizeof(name)), e->settings.priority,
+                        e->settings.weight, e->n_queues, e->n_active, e->n_ready, verdict_to_string(e->grant.verdict),
+                        e->grant.threshold, e->policy ? "" : " (not in the policy)");
         if (e->held_since > 0) {
-                fprintf(f, "      preemption=%s level=%s drain=%" PRIu64,
-                                preemption_to_string(ladder_setting(e)),
+                fprintf(f, "      preemption=%s level=%s drain=%" PRIu64, preemption_to_string(ladder_setting(e)),
                                 preempt_level_to_string(e->choice.level), ladder_entity_drain(e));
                 dump_time(f, "held", e->held_since, now);
                 dump_time(f, "review", e->review_at, now);
@@ -301,8 +298,8 @@ static void dump_device(const Device *d, FILE *f) {
         const Entity *e;
 
         fprintf(f, "  device %s: policy=%s state=%s queues=%u entities=%u active=%u ready=%u stalled=%u budget=%u",
-                        d->id, d->ops->name, device_state_to_string(d->state), d->n_queues, d->n_entities,
-                        d->n_active, d->n_ready, d->n_stalled, d->tuning.budget_us);
+                        d->id, d->ops->name, device_state_to_string(d->state), d->n_queues, d->n_entities, d->n_active,
+                        d->n_ready, d->n_stalled, d->tuning.budget_us);
         dump_time(f, "dispatch", d->dispatch_at, now);
         dump_time(f, "settle", d->settle_at, now);
         dump_time(f, "probe", d->probe_at, now);
@@ -313,9 +310,9 @@ static void dump_device(const Device *d, FILE *f) {
 }
 
 static void dump_client(const Client *c, FILE *f) {
-        fprintf(f, "  client %" PRIu64 " pid=%d uid=%u group=%s queues=%u holding=%u silent=%d own=%d\n",
-                        c->id, (int) c->peer.pid, (unsigned) c->peer.uid, c->group->name, c->n_queues,
-                        c->n_holding, c->silent, c->own);
+        fprintf(f, "  client %" PRIu64 " pid=%d uid=%u group=%s queues=%u holding=%u silent=%d own=%d\n", c->id,
+                        (int) c->peer.pid, (unsigned) c->peer.uid, c->group->name, c->n_queues, c->n_holding, c->silent,
+                        c->own);
 }
 
 static int dump_table(Answer *a, WalkTable table) {
@@ -323,8 +320,8 @@ static int dump_table(Answer *a, WalkTable table) {
 
         if (table == WALK_DEVICES)
                 return fprintf(a->file,
-                                "xschedd " XSCHED_VERSION "\nedges=%" PRIu64 " verdicts=%" PRIu64
-                                " wakeups=%" PRIu64 "\ndevices:\n",
+                                "xschedd " XSCHED_VERSION "\nedges=%" PRIu64 " verdicts=%" PRIu64 " wakeups=%" PRIu64
+                                "\ndevices:\n",
                                 m->n_edges, m->n_verdicts, m->n_wakeups);
         return fprintf(a->file, table == WALK_CLIENTS ? "clients:\n" : "queues:\n");
 }
@@ -344,8 +341,7 @@ static int dump_end(Answer *a) {
 
         fprintf(a->file, "jobs:\n");
         HASH_ITER(hh, a->manager->jobs, j, tmp)
-                fprintf(a->file, "  job %s pid=%d uid=%u\n", j->group->name, (int) j->pid,
-                                (unsigned) j->uid);
+                fprintf(a->file, "  job %s pid=%d uid=%u\n", j->group->name, (int) j->pid, (unsigned) j->uid);
         return answer_send_text(a);
 }
 

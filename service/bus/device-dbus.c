@@ -50,8 +50,8 @@ static int take_name(sd_bus_message *message, SettingsKey key, const char *signa
         const char *name;
 
         if (!streq(signature, "s"))
-                return sd_bus_error_setf(error, BUS_ERROR("InvalidSetting"),
-                                "%s must be of type 's', not '%s'", settings_key_to_string(key), signature);
+                return sd_bus_error_setf(error, BUS_ERROR("InvalidSetting"), "%s must be of type 's', not '%s'",
+                                settings_key_to_string(key), signature);
         int r = sd_bus_message_read(message, "s", &name);
         if (r < 0)
                 return r;
@@ -63,8 +63,8 @@ static int take_name(sd_bus_message *message, SettingsKey key, const char *signa
         return 0;
 }
 
-static int take_device_key(sd_bus_message *message, const char *key, const char *signature, void *userdata,
-                sd_bus_error *error) {
+static int take_device_key(
+                sd_bus_message *message, const char *key, const char *signature, void *userdata, sd_bus_error *error) {
         const DeviceKey *k = device_key_find(key);
         DeviceSettings *s = userdata;
         uint64_t v = 0;
@@ -77,11 +77,10 @@ static int take_device_key(sd_bus_message *message, const char *key, const char 
         if (!k)
                 return sd_bus_error_setf(error, BUS_ERROR("InvalidSetting"), "Unknown setting '%s'", key);
         if (signature[0] != k->type || signature[1] != '\0')
-                return sd_bus_error_setf(error, BUS_ERROR("InvalidSetting"),
-                                "%s must be of type '%c', not '%s'", key, k->type, signature);
+                return sd_bus_error_setf(error, BUS_ERROR("InvalidSetting"), "%s must be of type '%c', not '%s'", key,
+                                k->type, signature);
 
-        int r = k->type == 't' ? sd_bus_message_read(message, "t", &v)
-                               : sd_bus_message_read(message, "u", &u);
+        int r = k->type == 't' ? sd_bus_message_read(message, "t", &v) : sd_bus_message_read(message, "u", &u);
         if (r < 0)
                 return r;
         if (device_settings_set(s, k, k->type == 't' ? v : u) < 0) {
@@ -103,8 +102,8 @@ static int take_unset_key(void *userdata, const char *key) {
         return device_forget_from_string(key, &change->forget);
 }
 
-static int take_device_change(sd_bus_message *message, const char *key, const char *signature,
-                void *userdata, sd_bus_error *error) {
+static int take_device_change(
+                sd_bus_message *message, const char *key, const char *signature, void *userdata, sd_bus_error *error) {
         PolicyChange *change = userdata;
 
         if (streq(key, "Unset"))
@@ -126,8 +125,7 @@ static AuditDevice device_now(const Device *d) {
                         .accounting = d->tuning.accounting};
 }
 
-static void audit_changed(
-                const Audit *a, const Device *d, const PolicyChange *change, const AuditDevice *before) {
+static void audit_changed(const Audit *a, const Device *d, const PolicyChange *change, const AuditDevice *before) {
         const AuditObject o = {.fields = {.device = d->id}, .name = d->id};
         const AuditDevice after = device_now(d);
 
@@ -154,8 +152,7 @@ static int device_error(int r, sd_bus_error *error) {
         return bus_error_from_errno(r, error);
 }
 
-static int read_property(
-                sd_bus_message *value, const char *property, DeviceSettings *s, sd_bus_error *error) {
+static int read_property(sd_bus_message *value, const char *property, DeviceSettings *s, sd_bus_error *error) {
         const char *name;
         char type;
 
@@ -164,8 +161,7 @@ static int read_property(
                 return r;
         if (streq(property, "Policy")) {
                 if (type != 's')
-                        return sd_bus_error_set(
-                                        error, BUS_ERROR("InvalidSetting"), "Policy must be of type 's'");
+                        return sd_bus_error_set(error, BUS_ERROR("InvalidSetting"), "Policy must be of type 's'");
                 r = sd_bus_message_read(value, "s", &name);
                 return r < 0 ? r : find_policy(name, &s->ops, error);
         }
@@ -200,8 +196,7 @@ BUS_SETTER(set_property, Device *d, d->manager) {
 
 /* Whether the policy accepts the parameters as they would be after the change, for a device with the settings
  * `runtime`. */
-static bool change_fits(
-                Manager *m, const char *id, const DeviceSettings *runtime, const PolicyChange *change) {
+static bool change_fits(Manager *m, const char *id, const DeviceSettings *runtime, const PolicyChange *change) {
         DeviceSettings left = *runtime;
         PolicyConfig config;
         DeviceTuning tuning;
@@ -230,9 +225,8 @@ static int change_each(Manager *m, const Audit *a, const PolicyChange *change) {
 
         HASH_ITER(hh, m->devices, d, tmp) {
                 const AuditDevice before = device_now(d);
-                int q = device_settings_is_empty(&d->runtime)
-                                ? device_load_config(d)
-                                : device_change(d, &change->set, change->forget);
+                int q = device_settings_is_empty(&d->runtime) ? device_load_config(d)
+                                                              : device_change(d, &change->set, change->forget);
                 if (q < 0)
                         r = q;
                 else
@@ -270,8 +264,8 @@ static int change_all(Manager *m, sd_bus_message *message, const PolicyChange *c
 }
 
 /* Reads the device (NULL: every one), and the change. */
-static int read_set_policy(Manager *m, sd_bus_message *message, Device **ret, PolicyChange *ret_change,
-                sd_bus_error *error) {
+static int read_set_policy(
+                Manager *m, sd_bus_message *message, Device **ret, PolicyChange *ret_change, sd_bus_error *error) {
         PolicyChange change = {.set = DEVICE_SETTINGS_NULL};
         const char *id, *policy;
         Device *d = NULL;
@@ -364,24 +358,20 @@ static const sd_bus_vtable device_vtable[] = {
                 SD_BUS_PROPERTY("Id", "s", NULL, offsetof(Device, id), BUS_CONST),
                 SD_BUS_PROPERTY("Name", "s", NULL, offsetof(Device, name), BUS_CONST),
                 SD_BUS_PROPERTY("Backend", "s", NULL, offsetof(Device, backend), BUS_CONST),
+                SD_BUS_WRITABLE_PROPERTY("Policy", "s", get_policy, set_property, 0, BUS_CHANGES | BUS_ANY_USER),
                 SD_BUS_WRITABLE_PROPERTY(
-                                "Policy", "s", get_policy, set_property, 0, BUS_CHANGES | BUS_ANY_USER),
-                SD_BUS_WRITABLE_PROPERTY("Concurrency", "u", get_concurrency, set_property, 0,
-                                BUS_CHANGES | BUS_ANY_USER),
-                SD_BUS_WRITABLE_PROPERTY("TimeSliceUSec", "t", get_timeslice, set_property, 0,
-                                BUS_CHANGES | BUS_ANY_USER),
-                SD_BUS_WRITABLE_PROPERTY("Threshold", "u", get_threshold, set_property, 0,
-                                BUS_CHANGES | BUS_ANY_USER),
-                SD_BUS_WRITABLE_PROPERTY("Preemption", "s", get_preemption, set_property, 0,
-                                BUS_CHANGES | BUS_ANY_USER),
-                SD_BUS_WRITABLE_PROPERTY("Accounting", "s", get_accounting, set_property, 0,
-                                BUS_CHANGES | BUS_ANY_USER),
+                                "Concurrency", "u", get_concurrency, set_property, 0, BUS_CHANGES | BUS_ANY_USER),
+                SD_BUS_WRITABLE_PROPERTY(
+                                "TimeSliceUSec", "t", get_timeslice, set_property, 0, BUS_CHANGES | BUS_ANY_USER),
+                SD_BUS_WRITABLE_PROPERTY("Threshold", "u", get_threshold, set_property, 0, BUS_CHANGES | BUS_ANY_USER),
+                SD_BUS_WRITABLE_PROPERTY(
+                                "Preemption", "s", get_preemption, set_property, 0, BUS_CHANGES | BUS_ANY_USER),
+                SD_BUS_WRITABLE_PROPERTY(
+                                "Accounting", "s", get_accounting, set_property, 0, BUS_CHANGES | BUS_ANY_USER),
                 SD_BUS_PROPERTY("AllowMESPreemption", "b", bus_get_bool, offsetof(Device, tuning.allow_mes),
                                 BUS_CHANGES),
-                SD_BUS_PROPERTY("LingerUSec", "t", bus_get_usec, offsetof(Device, config.linger_ns),
-                                BUS_CHANGES),
-                SD_BUS_PROPERTY("StarveUSec", "t", bus_get_usec, offsetof(Device, config.starve_ns),
-                                BUS_CHANGES),
+                SD_BUS_PROPERTY("LingerUSec", "t", bus_get_usec, offsetof(Device, config.linger_ns), BUS_CHANGES),
+                SD_BUS_PROPERTY("StarveUSec", "t", bus_get_usec, offsetof(Device, config.starve_ns), BUS_CHANGES),
                 SD_BUS_PROPERTY("StarveRunUSec", "t", bus_get_usec, offsetof(Device, config.starve_run_ns),
                                 BUS_CHANGES),
                 SD_BUS_PROPERTY("NEntities", "u", NULL, offsetof(Device, n_entities), 0),

@@ -46,8 +46,7 @@ static int append_known(const DeviceMetrics *m, sd_bus_message *reply) {
         if (r >= 0)
                 r = append_u64(reply, "VRAMUsed", g->vram_used);
         if (r >= 0 && g->temperature_mc != INT32_MAX)
-                r = sd_bus_message_append(
-                                reply, "{sv}", "Temperature", "d", (double) g->temperature_mc / 1000);
+                r = sd_bus_message_append(reply, "{sv}", "Temperature", "d", (double) g->temperature_mc / 1000);
         if (r >= 0 && g->power_uw != UINT64_MAX)
                 r = sd_bus_message_append(reply, "{sv}", "Power", "d", (double) g->power_uw / 1e6);
         if (r >= 0)
@@ -147,8 +146,8 @@ static int watch(DeviceMetrics *m, pid_t pid) {
         }
         r = sd_event_source_set_child_process_own(m->child, true);
         if (r >= 0)
-                r = sd_event_add_time_relative(e, &m->timeout, CLOCK_MONOTONIC,
-                                METRICS_TIMEOUT_NS / NSEC_PER_USEC, 0, on_timeout, m);
+                r = sd_event_add_time_relative(
+                                e, &m->timeout, CLOCK_MONOTONIC, METRICS_TIMEOUT_NS / NSEC_PER_USEC, 0, on_timeout, m);
         return r;
 }
 
@@ -196,8 +195,7 @@ int device_measure(Device *d, sd_bus_message *message, sd_bus_error *error) {
         PciAddress a;
 
         if (pci_address_parse(d->id, &a) < 0)
-                return sd_bus_error_setf(error, SD_BUS_ERROR_NOT_SUPPORTED,
-                                "%s is not known by a PCI address", d->id);
+                return sd_bus_error_setf(error, SD_BUS_ERROR_NOT_SUPPORTED, "%s is not known by a PCI address", d->id);
         int r = metrics_get(d, &m);
         if (r < 0)
                 return r;

@@ -17,8 +17,8 @@
 
 /* --- Explain --- */
 
-static int append_value(sd_bus_message *reply, SettingsSource source, const char *detail, SettingsKey k,
-                const Settings *s) {
+static int append_value(
+                sd_bus_message *reply, SettingsSource source, const char *detail, SettingsKey k, const Settings *s) {
         int r = sd_bus_message_open_container(reply, 'r', "ssv");
 
         if (r >= 0)
@@ -29,12 +29,12 @@ static int append_value(sd_bus_message *reply, SettingsSource source, const char
 }
 
 /* "Weight: set for /system.slice/train.service" */
-static int append_line(sd_bus_message *reply, SettingsSource source, SettingsKey k, const char *why,
-                const char *whose, const Settings *s) {
+static int append_line(sd_bus_message *reply, SettingsSource source, SettingsKey k, const char *why, const char *whose,
+                const Settings *s) {
         char detail[PATH_MAX + 128];
 
-        (void) snprintf(detail, sizeof(detail), "%s: %s%s%s", settings_key_to_string(k), why,
-                        isempty(whose) ? "" : " ", strempty(whose));
+        (void) snprintf(detail, sizeof(detail), "%s: %s%s%s", settings_key_to_string(k), why, isempty(whose) ? "" : " ",
+                        strempty(whose));
         return append_value(reply, source, detail, k, s);
 }
 
@@ -85,8 +85,7 @@ static int explain_override(sd_bus_message *reply, const Group *g, SettingsKey k
         int r = 0;
 
         if (settings_has(&g->override, k))
-                r = append_line(reply, SETTINGS_FROM_OVERRIDE, k, "set until the next boot for", name,
-                                &g->override);
+                r = append_line(reply, SETTINGS_FROM_OVERRIDE, k, "set until the next boot for", name, &g->override);
         if (r >= 0 && stored && settings_has(stored, k))
                 r = append_line(reply, SETTINGS_FROM_OVERRIDE, k, "stored for", name, stored);
         if (r >= 0)
@@ -207,8 +206,8 @@ int method_explain_object(sd_bus_message *message, void *userdata, sd_bus_error 
         if (r > 0)
                 return explain_group(message, g);
         return r < 0 ? r
-                     : sd_bus_error_setf(error, SD_BUS_ERROR_UNKNOWN_OBJECT,
-                                       "%s is neither a client nor a group", path);
+                     : sd_bus_error_setf(
+                                       error, SD_BUS_ERROR_UNKNOWN_OBJECT, "%s is neither a client nor a group", path);
 }
 
 /* --- Describe, Dump --- */

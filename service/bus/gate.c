@@ -59,8 +59,8 @@ static bool path_is_below(const char *path, const char *prefix) {
 }
 
 /* Finds the object of the path and its interface. Messages to anything else are refused. */
-static int find_object(Gate *g, const char *path, const char *name, const GateInterface **ret,
-                void **ret_object, sd_bus_error *error) {
+static int find_object(Gate *g, const char *path, const char *name, const GateInterface **ret, void **ret_object,
+                sd_bus_error *error) {
         bool known = false;
 
         for (const GateInterface *i = g->interfaces; i < g->interfaces + g->n_interfaces; i++) {
@@ -82,8 +82,7 @@ static int find_object(Gate *g, const char *path, const char *name, const GateIn
                 *ret_object = object;
                 return 0;
         }
-        return known ? sd_bus_error_setf(
-                                       error, SD_BUS_ERROR_UNKNOWN_INTERFACE, "Unknown interface '%s'", name)
+        return known ? sd_bus_error_setf(error, SD_BUS_ERROR_UNKNOWN_INTERFACE, "Unknown interface '%s'", name)
                      : sd_bus_error_setf(error, SD_BUS_ERROR_UNKNOWN_OBJECT, "Unknown object '%s'", path);
 }
 
@@ -98,8 +97,8 @@ static int not_here(const char *member, sd_bus_error *error) {
 }
 
 /* > 0: the message goes on to its function. 0: polkit was asked. */
-static int run_check(Gate *g, const GateRule *rule, sd_bus_message *message, void *object,
-                const char *member, sd_bus_error *error) {
+static int run_check(Gate *g, const GateRule *rule, sd_bus_message *message, void *object, const char *member,
+                sd_bus_error *error) {
         int r = rule->check(message, object, member, error);
         if (r <= 0)
                 return r;
@@ -111,8 +110,8 @@ static int run_check(Gate *g, const GateRule *rule, sd_bus_message *message, voi
 }
 
 /* Does what sd-bus would do, which answers as soon as the setter returns. */
-static int set_property(Gate *g, const GateInterface *i, const sd_bus_vtable *v, sd_bus_message *message,
-                void *object, sd_bus_error *error) {
+static int set_property(Gate *g, const GateInterface *i, const sd_bus_vtable *v, sd_bus_message *message, void *object,
+                sd_bus_error *error) {
         const char *name, *property;
 
         int r = sd_bus_message_read(message, "ss", &name, &property);
@@ -133,8 +132,8 @@ static int pass_set(Gate *g, sd_bus_message *message, sd_bus_error *error) {
         void *object;
 
         if (!sd_bus_message_has_signature(message, "ssv"))
-                return sd_bus_error_set(error, SD_BUS_ERROR_INVALID_ARGS,
-                                "Set takes an interface, a property and a value");
+                return sd_bus_error_set(
+                                error, SD_BUS_ERROR_INVALID_ARGS, "Set takes an interface, a property and a value");
         int r = sd_bus_message_read(message, "ss", &name, &property);
         if (r < 0)
                 return r;
@@ -143,18 +142,16 @@ static int pass_set(Gate *g, sd_bus_message *message, sd_bus_error *error) {
                 return r;
         const sd_bus_vtable *v = find_property(i->vtable, property);
         if (!v)
-                return sd_bus_error_setf(
-                                error, SD_BUS_ERROR_UNKNOWN_PROPERTY, "Unknown property '%s'", property);
+                return sd_bus_error_setf(error, SD_BUS_ERROR_UNKNOWN_PROPERTY, "Unknown property '%s'", property);
         if (v->type != _SD_BUS_VTABLE_WRITABLE_PROPERTY)
-                return sd_bus_error_setf(error, SD_BUS_ERROR_PROPERTY_READ_ONLY,
-                                "Property '%s' is read-only", property);
+                return sd_bus_error_setf(
+                                error, SD_BUS_ERROR_PROPERTY_READ_ONLY, "Property '%s' is read-only", property);
         r = sd_bus_message_peek_type(message, NULL, &contents);
         if (r < 0)
                 return r;
         if (!streq(contents, v->x.property.signature))
-                return sd_bus_error_setf(error, SD_BUS_ERROR_INVALID_ARGS,
-                                "%s must be of type '%s', not '%s'", property, v->x.property.signature,
-                                contents);
+                return sd_bus_error_setf(error, SD_BUS_ERROR_INVALID_ARGS, "%s must be of type '%s', not '%s'",
+                                property, v->x.property.signature, contents);
         r = sd_bus_message_enter_container(message, 'v', contents);
         if (r < 0)
                 return r;
@@ -171,8 +168,7 @@ typedef struct Found {
         void *object;
 } Found;
 
-static int pass_method(
-                Gate *g, sd_bus_message *message, const char *name, Found *guest, sd_bus_error *error) {
+static int pass_method(Gate *g, sd_bus_message *message, const char *name, Found *guest, sd_bus_error *error) {
         const char *member = sd_bus_message_get_member(message);
         const GateInterface *i = NULL;
         void *object;
@@ -185,8 +181,7 @@ static int pass_method(
                 return sd_bus_error_setf(error, SD_BUS_ERROR_UNKNOWN_METHOD, "Unknown method '%s'", member);
         if (!sd_bus_message_has_signature(message, strempty(v->x.method.signature)))
                 return sd_bus_error_setf(error, SD_BUS_ERROR_INVALID_ARGS, "%s takes '%s', not '%s'", member,
-                                strempty(v->x.method.signature),
-                                strempty(sd_bus_message_get_signature(message, true)));
+                                strempty(v->x.method.signature), strempty(sd_bus_message_get_signature(message, true)));
         const GateRule *rule = rule_of_method(i, v->x.method.handler);
         if (!rule)
                 return no_rule(member, error);
@@ -213,12 +208,10 @@ static bool is_of_every_object(const char *name, const char *member) {
 
 /* Returns > 0: the call goes on; 0: it waits. */
 static int pass_call(Gate *g, sd_bus_message *message, sd_bus_error *error) {
-        const char *name = sd_bus_message_get_interface(message),
-                   *member = sd_bus_message_get_member(message);
+        const char *name = sd_bus_message_get_interface(message), *member = sd_bus_message_get_member(message);
 
         if (!name || !member || !sd_bus_message_get_path(message))
-                return sd_bus_error_set(
-                                error, SD_BUS_ERROR_UNKNOWN_METHOD, "A call has to name its interface");
+                return sd_bus_error_set(error, SD_BUS_ERROR_UNKNOWN_METHOD, "A call has to name its interface");
         if (is_of_every_object(name, member))
                 return 1;
         if (streq(name, BUS_PROPERTIES))
@@ -227,14 +220,12 @@ static int pass_call(Gate *g, sd_bus_message *message, sd_bus_error *error) {
 }
 
 int gate_call(Gate *g, sd_bus_message *message, sd_bus_error *error) {
-        const char *name = sd_bus_message_get_interface(message),
-                   *member = sd_bus_message_get_member(message);
+        const char *name = sd_bus_message_get_interface(message), *member = sd_bus_message_get_member(message);
         Found f = {0};
 
         auth_begin(g->auth, message);
         if (!name || !member || !sd_bus_message_get_path(message))
-                return sd_bus_error_set(
-                                error, SD_BUS_ERROR_UNKNOWN_METHOD, "A call has to name its interface");
+                return sd_bus_error_set(error, SD_BUS_ERROR_UNKNOWN_METHOD, "A call has to name its interface");
         int r = pass_method(g, message, name, &f, error);
         if (r <= 0 || !f.method)
                 return r < 0 ? r : 1;
@@ -244,8 +235,7 @@ int gate_call(Gate *g, sd_bus_message *message, sd_bus_error *error) {
 
 /* Signals of the bus driver itself pass. */
 static bool is_foreign_signal(sd_bus_message *message) {
-        return sd_bus_message_is_signal(message, NULL, NULL) > 0 &&
-                        sd_bus_message_get_destination(message) &&
+        return sd_bus_message_is_signal(message, NULL, NULL) > 0 && sd_bus_message_get_destination(message) &&
                         !streq_ptr(sd_bus_message_get_sender(message), DRIVER_NAME);
 }
 
@@ -264,8 +254,7 @@ static int on_message(sd_bus_message *message, void *userdata, sd_bus_error *err
 int gate_add(Gate *g, const GateInterface *i) {
         if (g->n_interfaces >= ELEMENTSOF(g->interfaces))
                 return -ENOBUFS;
-        int r = i->find ? sd_bus_add_fallback_vtable(
-                                          g->bus, NULL, i->path, i->name, i->vtable, i->find, i->userdata)
+        int r = i->find ? sd_bus_add_fallback_vtable(g->bus, NULL, i->path, i->name, i->vtable, i->find, i->userdata)
                         : sd_bus_add_object_vtable(g->bus, NULL, i->path, i->name, i->vtable, i->userdata);
         if (r < 0)
                 return r;

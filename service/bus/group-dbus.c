@@ -127,8 +127,8 @@ static int group_apply(Group *g, sd_bus_message *message, const Settings *set, b
 
 /* Applies a change of settings that are only stored: there need not be a group. */
 /* `former`: settings that are removed when nothing is set. Answers the call. */
-static int name_apply(Manager *m, const char *name, sd_bus_message *message, const Settings *set,
-                const Settings *former) {
+static int name_apply(
+                Manager *m, const char *name, sd_bus_message *message, const Settings *set, const Settings *former) {
         const AuditObject o = group_object(name, true);
         _cleanup_(audit_done)
         Audit a = AUDIT_NULL;
@@ -147,20 +147,19 @@ BUS_SETTINGS_GETTER(Group)
 
 /* Nothing is stored for scopes and jobs: each is new, and its name may be another's the next time. */
 static bool is_storable(const Manager *m, const char *name) {
-        return overrides_is_open(&m->overrides) && name && !startswith(name, "job:") &&
-                        !strstr(name, ".scope");
+        return overrides_is_open(&m->overrides) && name && !startswith(name, "job:") && !strstr(name, ".scope");
 }
 
 static int store(Manager *m, const char *name, const Settings *s, sd_bus_error *error) {
         int r = overrides_set(&m->overrides, name, s);
 
         if (r == -E2BIG)
-                return sd_bus_error_setf(error, BUS_ERROR("QuotaExceeded"),
-                                "More than %u groups with stored settings", OVERRIDES_MAX);
+                return sd_bus_error_setf(error, BUS_ERROR("QuotaExceeded"), "More than %u groups with stored settings",
+                                OVERRIDES_MAX);
         if (r < 0)
                 return sd_bus_error_setf(error, SD_BUS_ERROR_IO_ERROR,
-                                "The settings of %s could not be stored in %s, nothing was changed: %s",
-                                name, m->overrides.directory, strerror(-r));
+                                "The settings of %s could not be stored in %s, nothing was changed: %s", name,
+                                m->overrides.directory, strerror(-r));
         gone_watch(m, name);
         return 0;
 }
@@ -179,8 +178,7 @@ static bool is_kept(const Group *g, uint64_t flags) {
         return flags & SET_FLAG_PERSISTENT && is_storable(g->manager, group_stored_name(g));
 }
 
-static int check_settings(
-                sd_bus_message *message, Group *g, uint64_t flags, const Settings *s, sd_bus_error *error) {
+static int check_settings(sd_bus_message *message, Group *g, uint64_t flags, const Settings *s, sd_bus_error *error) {
         AuthRequest request = group_set_request(g, s);
 
         if (is_kept(g, flags))
@@ -224,8 +222,7 @@ static void give_way_to_stored(Group *g, const Settings *s) {
         g->lowering.mask &= ~s->unset;
 }
 
-static int set_override(
-                sd_bus_message *message, Group *g, uint64_t flags, const Settings *s, sd_bus_error *error) {
+static int set_override(sd_bus_message *message, Group *g, uint64_t flags, const Settings *s, sd_bus_error *error) {
         bool keep = is_kept(g, flags);
 
         if (keep) {
@@ -290,13 +287,11 @@ static AuthRequest reset_request(const Group *g) {
 }
 
 /* Resets a group, or a name that only has stored settings. */
-static int reset_override(
-                sd_bus_message *message, Manager *m, Group *g, const char *name, sd_bus_error *error) {
+static int reset_override(sd_bus_message *message, Manager *m, Group *g, const char *name, sd_bus_error *error) {
         const AuthRequest request = g ? reset_request(g) : (AuthRequest){.action = AUTH_MANAGE};
         const Settings none = SETTINGS_NULL;
         bool own = auth_is_for_owner(m->auth, message, &request);
-        const Settings *stored = name ? overrides_find(&m->overrides, name) : NULL,
-                       former = stored ? *stored : none;
+        const Settings *stored = name ? overrides_find(&m->overrides, name) : NULL, former = stored ? *stored : none;
 
         if (!own && stored) {
                 int r = store(m, name, &none, error);
@@ -349,8 +344,8 @@ static int no_such_group(const char *name, sd_bus_error *error) {
 }
 
 /* Sets a group that does not exist yet: stored by name, or with a group that waits for its first client. */
-static int set_in_advance(sd_bus_message *message, Manager *m, const char *name, uint64_t flags,
-                const Settings *s, sd_bus_error *error) {
+static int set_in_advance(sd_bus_message *message, Manager *m, const char *name, uint64_t flags, const Settings *s,
+                sd_bus_error *error) {
         _cleanup_free_ char *key = NULL;
         Group *g;
 
@@ -386,8 +381,8 @@ static int read_name(sd_bus_message *message, char **ret) {
         return 0;
 }
 
-static int read_set_group(Manager *m, sd_bus_message *message, char **ret_name, uint64_t *ret_flags,
-                Settings *ret, sd_bus_error *error) {
+static int read_set_group(Manager *m, sd_bus_message *message, char **ret_name, uint64_t *ret_flags, Settings *ret,
+                sd_bus_error *error) {
         _cleanup_free_ char *name = NULL;
 
         int r = read_name(message, &name);
@@ -413,8 +408,7 @@ int check_set_group(sd_bus_message *message, void *userdata, const char *member,
                 return check_settings(message, g, flags, &s, error);
         if (!overrides_name_is_valid(name))
                 return sd_bus_error_setf(error, SD_BUS_ERROR_INVALID_ARGS,
-                                "'%s' is neither a cgroup's path nor the name of a service, scope or slice",
-                                name);
+                                "'%s' is neither a cgroup's path nor the name of a service, scope or slice", name);
         const AuthRequest request = {.action = AUTH_MANAGE, .verb = "set", .target = name};
         return auth_check(m->auth, message, &request, error);
 }
@@ -436,8 +430,7 @@ BUS_MANAGER_CHANGE(method_set_group) {
 }
 
 /* Reads the group, or (NULL) the name that only has stored settings. */
-static int read_reset_group(
-                Manager *m, sd_bus_message *message, Group **ret, char **ret_key, sd_bus_error *error) {
+static int read_reset_group(Manager *m, sd_bus_message *message, Group **ret, char **ret_key, sd_bus_error *error) {
         _cleanup_free_ char *key = NULL, *name = NULL;
 
         int r = read_name(message, &name);
@@ -463,8 +456,7 @@ int check_reset_group(sd_bus_message *message, void *userdata, const char *membe
         int r = read_reset_group(m, message, &g, &key, error);
         if (r < 0)
                 return r;
-        const AuthRequest request =
-                        g ? reset_request(g) : bus_reset_request(&(Settings){0}, AUTH_NO_OWNER, key);
+        const AuthRequest request = g ? reset_request(g) : bus_reset_request(&(Settings){0}, AUTH_NO_OWNER, key);
         return bus_check_reset(m, message, &request, error);
 }
 
@@ -489,8 +481,7 @@ static const sd_bus_vtable group_vtable[] = {
                 // clang-format off
                 SETTING_ROWS(BUS_SETTING_OF_GROUP, )
                 // clang-format on
-                SD_BUS_PROPERTY("PolicySource", "s", bus_get_source, offsetof(Group, resolved.source),
-                                BUS_CHANGES),
+                SD_BUS_PROPERTY("PolicySource", "s", bus_get_source, offsetof(Group, resolved.source), BUS_CHANGES),
                 SD_BUS_PROPERTY("Suspended", "b", get_suspended, 0, BUS_CHANGES),
                 SD_BUS_PROPERTY("SuspendedBy", "s", get_suspended_by, 0, BUS_CHANGES),
                 SD_BUS_PROPERTY("Waits", "a(sssttt)", get_waits, 0, 0),

@@ -152,8 +152,7 @@ static int on_message(sd_bus_message *message, void *userdata, sd_bus_error *err
                 return 0;
         /* No bus has set the sender: a guest that names one wants to pass for somebody else. */
         if (sd_bus_message_get_sender(message))
-                return sd_bus_error_set(
-                                error, SD_BUS_ERROR_ACCESS_DENIED, "A message on this socket has no sender");
+                return sd_bus_error_set(error, SD_BUS_ERROR_ACCESS_DENIED, "A message on this socket has no sender");
         if (auth_is_waiting(m->auth, message))
                 guest_set_resumed(g, false);
         return caller_answer(g->caller, message, error);
@@ -360,8 +359,7 @@ int guests_open(Manager *m, const char *path, Guests **ret) {
 static void remove_socket(const Guests *gs) {
         struct stat st;
 
-        if (gs->path && gs->ino != 0 && stat(gs->path, &st) >= 0 && st.st_dev == gs->dev &&
-                        st.st_ino == gs->ino)
+        if (gs->path && gs->ino != 0 && stat(gs->path, &st) >= 0 && st.st_dev == gs->dev && st.st_ino == gs->ino)
                 (void) unlink(gs->path);
 }
 

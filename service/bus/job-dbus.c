@@ -63,14 +63,12 @@ static int read_arguments(Manager *m, sd_bus_message *message, JobArguments *ret
         return 0;
 }
 
-static int find_process(
-                Manager *m, sd_bus_message *message, const JobArguments *a, Peer *ret, sd_bus_error *error) {
+static int find_process(Manager *m, sd_bus_message *message, const JobArguments *a, Peer *ret, sd_bus_error *error) {
         const ProcessName *p = &a->process;
         _cleanup_(peer_done)
         Peer peer = PEER_NULL;
 
-        int r = p->pid == 0 ? peer_from_sender(m->connections, message, &peer)
-                            : peer_from_pid((pid_t) p->pid, &peer);
+        int r = p->pid == 0 ? peer_from_sender(m->connections, message, &peer) : peer_from_pid((pid_t) p->pid, &peer);
         if (r < 0 && p->pid == 0)
                 return bus_peer_error(r, error);
         if (r >= 0 && p->start_time > 0 && peer.start_time != p->start_time)
@@ -111,16 +109,15 @@ static AuthRequest cgroup_request(const Group *g, const JobArguments *a) {
         return bus_settings_request(&g->resolved, &changed, owner_of(g->name), g->name);
 }
 
-static int check_cgroup_job(Manager *m, sd_bus_message *message, const JobArguments *a, const char *cgroup,
-                sd_bus_error *error) {
+static int check_cgroup_job(
+                Manager *m, sd_bus_message *message, const JobArguments *a, const char *cgroup, sd_bus_error *error) {
         Group *g;
 
         int r = group_get(m, cgroup, &g);
         if (r < 0)
                 return bus_error_from_errno(r, error);
         if (g->job || g->kind != GROUP_CGROUP)
-                return sd_bus_error_setf(
-                                error, SD_BUS_ERROR_INVALID_ARGS, "%s is another job's already", g->name);
+                return sd_bus_error_setf(error, SD_BUS_ERROR_INVALID_ARGS, "%s is another job's already", g->name);
         const AuthRequest request = cgroup_request(g, a);
         r = auth_check(m->auth, message, &request, error);
         group_gc(g); /* an open question to polkit does not keep the group */
@@ -145,8 +142,8 @@ int check_create_job(sd_bus_message *message, void *userdata, const char *member
         return auth_check(m->auth, message, &request, error);
 }
 
-static int create_cgroup_job(Manager *m, sd_bus_message *message, const JobArguments *a, const Peer *peer,
-                sd_bus_error *error) {
+static int create_cgroup_job(
+                Manager *m, sd_bus_message *message, const JobArguments *a, const Peer *peer, sd_bus_error *error) {
         Group *g;
         Job *j;
 
@@ -171,8 +168,8 @@ static int create_cgroup_job(Manager *m, sd_bus_message *message, const JobArgum
         return r < 0 ? r : 1;
 }
 
-static int create_own_job(Manager *m, sd_bus_message *message, const JobArguments *a, const Peer *peer,
-                sd_bus_error *error) {
+static int create_own_job(
+                Manager *m, sd_bus_message *message, const JobArguments *a, const Peer *peer, sd_bus_error *error) {
         const AuthRequest request = bus_own_request(m, &a->settings, a->uid, a->name);
         const JobParameters p = {
                         .name = a->name,

@@ -43,12 +43,9 @@ static int append_client(Answer *a, WalkTable table, void *object) {
 
         if (!path)
                 return -ENOMEM;
-        int r = sd_bus_message_append(a->reply, "(tuusso)", c->id, (uint32_t) c->peer.pid,
-                        (uint32_t) c->peer.uid, c->peer.command, c->group->name, path);
-        return r < 0 ? r
-                     : ELEMENT_SIZE +
-                                        (int) (strlen(c->peer.command) + strlen(c->group->name) +
-                                                        strlen(path));
+        int r = sd_bus_message_append(a->reply, "(tuusso)", c->id, (uint32_t) c->peer.pid, (uint32_t) c->peer.uid,
+                        c->peer.command, c->group->name, path);
+        return r < 0 ? r : ELEMENT_SIZE + (int) (strlen(c->peer.command) + strlen(c->group->name) + strlen(path));
 }
 
 static int append_queue(Answer *a, WalkTable table, void *object) {
@@ -57,8 +54,7 @@ static int append_queue(Answer *a, WalkTable table, void *object) {
 
         if (!path)
                 return -ENOMEM;
-        int r = sd_bus_message_append(
-                        a->reply, "(ttsso)", q->id, q->client->id, q->device->id, q->label, path);
+        int r = sd_bus_message_append(a->reply, "(ttsso)", q->id, q->client->id, q->device->id, q->label, path);
         return r < 0 ? r : ELEMENT_SIZE + (int) (strlen(q->device->id) + strlen(q->label) + strlen(path));
 }
 
@@ -68,8 +64,8 @@ static int append_group(Answer *a, WalkTable table, void *object) {
 
         if (!path)
                 return -ENOMEM;
-        int r = sd_bus_message_append(a->reply, "(ssiuo)", g->name, g->resolved.class,
-                        g->resolved.policy.priority, g->resolved.policy.weight, path);
+        int r = sd_bus_message_append(a->reply, "(ssiuo)", g->name, g->resolved.class, g->resolved.policy.priority,
+                        g->resolved.policy.weight, path);
         return r < 0 ? r : ELEMENT_SIZE + (int) (strlen(g->name) + strlen(path));
 }
 

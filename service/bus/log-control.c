@@ -85,8 +85,7 @@ static const GateRule rules[] = {
 };
 
 int log_control_export(Manager *m) {
-        const GateInterface i = {
-                        .path = OBJECT, .name = INTERFACE, .vtable = vtable, .rules = rules, .userdata = m};
+        const GateInterface i = {.path = OBJECT, .name = INTERFACE, .vtable = vtable, .rules = rules, .userdata = m};
 
         return gate_add(m->gate, &i);
 }

@@ -85,8 +85,7 @@ BUS_CHANGE(method_reload, Manager *m, m) {
         int r = manager_reload(m, message);
         if (r < 0)
                 return sd_bus_error_setf(error, SD_BUS_ERROR_FAILED,
-                                "The configuration could not be read, everything stays as it was: %s",
-                                strerror(-r));
+                                "The configuration could not be read, everything stays as it was: %s", strerror(-r));
         return sd_bus_reply_method_return(message, NULL);
 }
 
@@ -129,8 +128,8 @@ static const sd_bus_vtable manager_vtable[] = {
                 SD_BUS_VTABLE_START(0),
 
                 SD_BUS_METHOD_WITH_ARGS("RegisterClient", SD_BUS_ARGS("t", flags, "a{sv}", properties),
-                                SD_BUS_RESULT("o", client, "h", page, "h", lifeline, "h", wake),
-                                method_register_client, BUS_ANY_USER),
+                                SD_BUS_RESULT("o", client, "h", page, "h", lifeline, "h", wake), method_register_client,
+                                BUS_ANY_USER),
                 SD_BUS_METHOD_WITH_ARGS("RegisterQueue", SD_BUS_ARGS("o", client, "a{sv}", properties),
                                 SD_BUS_RESULT("t", id, "u", slot), method_register_queue, BUS_ANY_USER),
                 SD_BUS_METHOD_WITH_ARGS("UnregisterQueue", SD_BUS_ARGS("t", id), SD_BUS_NO_RESULT,
@@ -150,11 +149,10 @@ static const sd_bus_vtable manager_vtable[] = {
                                 method_list_policies, BUS_ANY_USER),
                 SD_BUS_METHOD_WITH_ARGS("ListClasses", SD_BUS_NO_ARGS, SD_BUS_RESULT("a(ssa{sv})", classes),
                                 method_list_classes, BUS_ANY_USER),
-                SD_BUS_METHOD_WITH_ARGS("ListSettings", SD_BUS_NO_ARGS,
-                                SD_BUS_RESULT("a(ssa{sv})", settings), method_list_settings, BUS_ANY_USER),
+                SD_BUS_METHOD_WITH_ARGS("ListSettings", SD_BUS_NO_ARGS, SD_BUS_RESULT("a(ssa{sv})", settings),
+                                method_list_settings, BUS_ANY_USER),
                 SD_BUS_METHOD_WITH_ARGS("ListStatistics", SD_BUS_ARGS("t", flags),
-                                SD_BUS_RESULT("a(sssa{sv})", statistics), method_list_statistics,
-                                BUS_ANY_USER),
+                                SD_BUS_RESULT("a(sssa{sv})", statistics), method_list_statistics, BUS_ANY_USER),
 
                 SD_BUS_METHOD_WITH_ARGS("GetClientByProcess", SD_BUS_ARGS("u", pid, "t", start_time),
                                 SD_BUS_RESULT("o", client), method_get_client_by_process, BUS_ANY_USER),
@@ -167,17 +165,16 @@ static const sd_bus_vtable manager_vtable[] = {
                                 SD_BUS_NO_RESULT, method_set_group, BUS_ANY_USER),
                 SD_BUS_METHOD_WITH_ARGS("ResetGroup", SD_BUS_ARGS("s", group, "t", flags), SD_BUS_NO_RESULT,
                                 method_reset_group, BUS_ANY_USER),
-                SD_BUS_METHOD_WITH_ARGS("SuspendGroup", SD_BUS_ARGS("s", group, "t", flags),
-                                SD_BUS_NO_RESULT, method_suspend_group, BUS_ANY_USER),
+                SD_BUS_METHOD_WITH_ARGS("SuspendGroup", SD_BUS_ARGS("s", group, "t", flags), SD_BUS_NO_RESULT,
+                                method_suspend_group, BUS_ANY_USER),
                 SD_BUS_METHOD_WITH_ARGS("ResumeGroup", SD_BUS_ARGS("s", group, "t", flags), SD_BUS_NO_RESULT,
                                 method_resume_group, BUS_ANY_USER),
                 SD_BUS_METHOD_WITH_ARGS("SetPolicy",
-                                SD_BUS_ARGS("s", device, "s", policy, "t", flags, "a{sv}", settings),
-                                SD_BUS_NO_RESULT, method_set_policy, BUS_ANY_USER),
+                                SD_BUS_ARGS("s", device, "s", policy, "t", flags, "a{sv}", settings), SD_BUS_NO_RESULT,
+                                method_set_policy, BUS_ANY_USER),
 
                 SD_BUS_METHOD_WITH_ARGS("CreateJob",
-                                SD_BUS_ARGS("s", name, "a{sv}", settings, "u", pid, "t", start_time, "t",
-                                                flags),
+                                SD_BUS_ARGS("s", name, "a{sv}", settings, "u", pid, "t", start_time, "t", flags),
                                 SD_BUS_RESULT("s", token, "o", group), method_create_job, BUS_ANY_USER),
                 SD_BUS_METHOD_WITH_ARGS("HoldPriority", SD_BUS_ARGS("s", class, "s", reason, "t", flags),
                                 SD_BUS_RESULT("h", hold), method_hold_priority, BUS_ANY_USER),
@@ -186,20 +183,17 @@ static const sd_bus_vtable manager_vtable[] = {
 
                 SD_BUS_METHOD_WITH_ARGS("Explain", SD_BUS_ARGS("u", pid, "t", start_time),
                                 SD_BUS_RESULT("a(ssv)", chain), method_explain, BUS_ANY_USER),
-                SD_BUS_METHOD_WITH_ARGS("ExplainObject", SD_BUS_ARGS("o", object),
-                                SD_BUS_RESULT("a(ssv)", chain), method_explain_object, BUS_ANY_USER),
+                SD_BUS_METHOD_WITH_ARGS("ExplainObject", SD_BUS_ARGS("o", object), SD_BUS_RESULT("a(ssv)", chain),
+                                method_explain_object, BUS_ANY_USER),
                 SD_BUS_METHOD_WITH_ARGS("GetRecord", SD_BUS_ARGS("t", since_usec, "t", flags),
-                                SD_BUS_RESULT("t", until_usec, "a(tta(sttta(uttttt)))", frames, "as",
-                                                groups),
+                                SD_BUS_RESULT("t", until_usec, "a(tta(sttta(uttttt)))", frames, "as", groups),
                                 method_get_record, BUS_ANY_USER),
                 SD_BUS_METHOD_WITH_ARGS("StartRecording", SD_BUS_ARGS("as", devices, "t", flags),
                                 SD_BUS_RESULT("h", recording), method_start_recording, BUS_ANY_USER),
-                SD_BUS_METHOD_WITH_ARGS("Describe", SD_BUS_NO_ARGS, SD_BUS_RESULT("s", json),
-                                method_describe, BUS_ANY_USER),
-                SD_BUS_METHOD_WITH_ARGS("Dump", SD_BUS_NO_ARGS, SD_BUS_RESULT("h", output), method_dump,
-                                BUS_ANY_USER),
                 SD_BUS_METHOD_WITH_ARGS(
-                                "Reload", SD_BUS_NO_ARGS, SD_BUS_NO_RESULT, method_reload, BUS_ANY_USER),
+                                "Describe", SD_BUS_NO_ARGS, SD_BUS_RESULT("s", json), method_describe, BUS_ANY_USER),
+                SD_BUS_METHOD_WITH_ARGS("Dump", SD_BUS_NO_ARGS, SD_BUS_RESULT("h", output), method_dump, BUS_ANY_USER),
+                SD_BUS_METHOD_WITH_ARGS("Reload", SD_BUS_NO_ARGS, SD_BUS_NO_RESULT, method_reload, BUS_ANY_USER),
 
                 SD_BUS_SIGNAL_WITH_ARGS("ClientAdded", SD_BUS_ARGS("t", id, "o", client), 0),
                 SD_BUS_SIGNAL_WITH_ARGS("ClientRemoved", SD_BUS_ARGS("t", id, "o", client), 0),

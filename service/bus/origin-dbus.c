@@ -54,8 +54,8 @@ int origin_dbus_attach(Manager *m, sd_bus *bus) {
 
         int r = observer_add(m, &origin_ops, m);
         if (r >= 0)
-                r = sd_bus_match_signal_async(bus, NULL, SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_MANAGER,
-                                "Reloading", on_reloading, NULL, m);
+                r = sd_bus_match_signal_async(bus, NULL, SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_MANAGER, "Reloading",
+                                on_reloading, NULL, m);
         if (r >= 0)
                 r = sd_bus_message_new_method_call(
                                 bus, &subscribe, SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_MANAGER, "Subscribe");

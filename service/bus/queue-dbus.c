@@ -207,8 +207,7 @@ BUS_CHECK(check_suspend) {
         Queue *q = userdata;
         char target[64];
 
-        return bus_check_suspend(
-                        q->manager, message, streq(member, "Suspend"), queue_target(q, target), error);
+        return bus_check_suspend(q->manager, message, streq(member, "Suspend"), queue_target(q, target), error);
 }
 
 static int suspend(sd_bus_message *message, Queue *q, bool suspended, sd_bus_error *error) {
@@ -254,8 +253,7 @@ static const sd_bus_vtable queue_vtable[] = {
                 BUS_SETTING_PROPERTY("Weight", "u"),
                 BUS_SETTING_PROPERTY("Threshold", "u"),
                 BUS_SETTING_PROPERTY("Preemption", "s"),
-                SD_BUS_PROPERTY("PolicySource", "s", bus_get_source, offsetof(Queue, resolved.source),
-                                BUS_CHANGES),
+                SD_BUS_PROPERTY("PolicySource", "s", bus_get_source, offsetof(Queue, resolved.source), BUS_CHANGES),
                 SD_BUS_PROPERTY("Suspended", "b", get_suspended, 0, BUS_CHANGES),
                 SD_BUS_PROPERTY("State", "s", get_state, 0, 0),
                 SD_BUS_PROPERTY("Watched", "s", get_watched, 0, 0),

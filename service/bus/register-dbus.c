@@ -24,9 +24,8 @@
 static void log_refused(Manager *m, const Peer *p, int r, const char *what) {
         if (user_may_log(m, p->uid))
                 log_event(LOG_NOTICE, r == -EDQUOT ? MESSAGE_QUOTA : MESSAGE_CLIENT_REFUSED,
-                                LOG_FIELDS(.pid = p->pid, .error = r),
-                                "Refused a %s of %s (pid %d, uid %u): %m", what, p->command, (int) p->pid,
-                                (unsigned) p->uid);
+                                LOG_FIELDS(.pid = p->pid, .error = r), "Refused a %s of %s (pid %d, uid %u): %m", what,
+                                p->command, (int) p->pid, (unsigned) p->uid);
 }
 
 /* --- RegisterClient --- */
@@ -42,8 +41,8 @@ static void register_arguments_done(RegisterArguments *a) {
 }
 
 static int wrong_type(const char *key, const char *type, const char *signature, sd_bus_error *error) {
-        return sd_bus_error_setf(error, SD_BUS_ERROR_INVALID_ARGS, "%s must be of type '%s', not '%s'", key,
-                        type, signature);
+        return sd_bus_error_setf(
+                        error, SD_BUS_ERROR_INVALID_ARGS, "%s must be of type '%s', not '%s'", key, type, signature);
 }
 
 /* A named argument, and the field that it goes to. Its signature is the field's type: "s" a const char *, "u" a
@@ -55,8 +54,8 @@ typedef struct Argument {
 } Argument;
 
 /* Takes an argument of the table, which a NULL key ends. Returns 0 when the table does not have it. */
-static int take_argument(sd_bus_message *message, const Argument *table, const char *key,
-                const char *signature, void *fields, sd_bus_error *error) {
+static int take_argument(sd_bus_message *message, const Argument *table, const char *key, const char *signature,
+                void *fields, sd_bus_error *error) {
         const Argument *a = table;
 
         while (a->key && !streq(a->key, key))
@@ -81,8 +80,7 @@ static const Argument client_arguments[] = {
 };
 
 /* Reads the settings of units, unit by unit; skips those beyond the limit unread. */
-static int take_units(
-                sd_bus_message *message, const char *signature, UserUnits *units, sd_bus_error *error) {
+static int take_units(sd_bus_message *message, const char *signature, UserUnits *units, sd_bus_error *error) {
         const char *unit, *assignment;
 
         if (!streq(signature, "a(ss)"))
@@ -98,8 +96,8 @@ static int take_units(
 }
 
 /* A newer shim may have more to say: unknown properties are skipped. */
-static int take_client_property(sd_bus_message *message, const char *key, const char *signature,
-                void *userdata, sd_bus_error *error) {
+static int take_client_property(
+                sd_bus_message *message, const char *key, const char *signature, void *userdata, sd_bus_error *error) {
         RegisterArguments *a = userdata;
 
         int r = take_argument(message, client_arguments, key, signature, a, error);
@@ -159,8 +157,8 @@ BUS_MANAGER_CHANGE(method_register_client) {
         if (!isempty(a.job)) {
                 p.job = job_find(m, a.job, peer.uid);
                 if (!p.job)
-                        return sd_bus_error_set(error, BUS_ERROR("NoSuchJob"),
-                                        "The job has ended, or is another user's");
+                        return sd_bus_error_set(
+                                        error, BUS_ERROR("NoSuchJob"), "The job has ended, or is another user's");
                 if (!job_takes(p.job, &peer)) {
                         job_become_wish(p.job, &p.wish);
                         p.job = NULL;
@@ -203,22 +201,19 @@ static int check_is_client(sd_bus_message *message, const Client *c, sd_bus_erro
                 return bus_peer_error(r, error);
         if (peer.pid == c->peer.pid && peer.start_time == c->peer.start_time)
                 return 0;
-        return sd_bus_error_setf(
-                        error, BUS_ERROR("NotOwner"), "Client %" PRIu64 " is another process", c->id);
+        return sd_bus_error_setf(error, BUS_ERROR("NotOwner"), "Client %" PRIu64 " is another process", c->id);
 }
 
 static int find_client(Manager *m, const char *path, Client **ret, sd_bus_error *error) {
         int r = client_from_path(m, path, ret);
         if (r > 0)
                 return 0;
-        return r < 0 ? r
-                     : sd_bus_error_setf(error, BUS_ERROR("NoSuchClient"), "There is no client %s", path);
+        return r < 0 ? r : sd_bus_error_setf(error, BUS_ERROR("NoSuchClient"), "There is no client %s", path);
 }
 
 static int find_queue(Manager *m, uint64_t id, Queue **ret, sd_bus_error *error) {
         *ret = queue_find(m, id);
-        return *ret ? 0
-                    : sd_bus_error_setf(error, BUS_ERROR("NoSuchQueue"), "There is no queue %" PRIu64, id);
+        return *ret ? 0 : sd_bus_error_setf(error, BUS_ERROR("NoSuchQueue"), "There is no queue %" PRIu64, id);
 }
 
 static const Argument queue_arguments[] = {
@@ -233,8 +228,8 @@ static const Argument queue_arguments[] = {
                 {},
 };
 
-static int take_queue_property(sd_bus_message *message, const char *key, const char *signature,
-                void *userdata, sd_bus_error *error) {
+static int take_queue_property(
+                sd_bus_message *message, const char *key, const char *signature, void *userdata, sd_bus_error *error) {
         QueueParameters *p = userdata;
 
         int r = take_argument(message, queue_arguments, key, signature, p, error);
@@ -248,8 +243,8 @@ static int take_queue_property(sd_bus_message *message, const char *key, const c
                 if (r < 0)
                         return r;
                 if (hint > 0)
-                        return sd_bus_error_set(error, SD_BUS_ERROR_INVALID_ARGS,
-                                        "PriorityHint can only lower: at most 0");
+                        return sd_bus_error_set(
+                                        error, SD_BUS_ERROR_INVALID_ARGS, "PriorityHint can only lower: at most 0");
                 p->priority_hint = MAX(hint, POLICY_PRIORITY_MIN - POLICY_PRIORITY_MAX);
                 return 0;
         }
@@ -316,8 +311,7 @@ BUS_MANAGER_CHANGE(method_register_queue) {
         return r;
 }
 
-int check_unregister_queue(
-                sd_bus_message *message, void *userdata, const char *member, sd_bus_error *error) {
+int check_unregister_queue(sd_bus_message *message, void *userdata, const char *member, sd_bus_error *error) {
         Manager *m = userdata;
         Queue *q;
 

@@ -29,11 +29,10 @@ void reload_report(Manager *m, unsigned n_problems, int error) {
         char text[128];
 
         if (error < 0)
-                (void) snprintf(text, sizeof(text), "The configuration could not be read again: %s",
-                                strerror(-error));
+                (void) snprintf(text, sizeof(text), "The configuration could not be read again: %s", strerror(-error));
         else
-                (void) snprintf(text, sizeof(text), "%u problem%s in the configuration, see the journal",
-                                n_problems, n_problems == 1 ? "" : "s");
+                (void) snprintf(text, sizeof(text), "%u problem%s in the configuration, see the journal", n_problems,
+                                n_problems == 1 ? "" : "s");
         if (manager_set_degraded(m, DEGRADED_KEY, error < 0 || n_problems > 0 ? text : NULL) < 0)
                 log_oom();
 }

@@ -30,11 +30,9 @@ static int append_device_settings(sd_bus_message *reply, const DeviceSettings *s
                                    : sd_bus_message_append(reply, "{sv}", k->name, "u", (uint32_t) v);
         }
         if (r >= 0 && s->has_preemption)
-                r = sd_bus_message_append(
-                                reply, "{sv}", "Preemption", "s", preemption_to_string(s->preemption));
+                r = sd_bus_message_append(reply, "{sv}", "Preemption", "s", preemption_to_string(s->preemption));
         if (r >= 0 && s->has_accounting)
-                r = sd_bus_message_append(
-                                reply, "{sv}", "Accounting", "s", accounting_to_string(s->accounting));
+                r = sd_bus_message_append(reply, "{sv}", "Accounting", "s", accounting_to_string(s->accounting));
         return r < 0 ? r : sd_bus_message_close_container(reply);
 }
 
@@ -43,8 +41,7 @@ static int open_entry(sd_bus_message *reply, const char *target, const char *lif
         return r < 0 ? r : sd_bus_message_append(reply, "ss", target, lifetime);
 }
 
-static int append_entry(
-                sd_bus_message *reply, const char *target, const char *lifetime, const Settings *settings) {
+static int append_entry(sd_bus_message *reply, const char *target, const char *lifetime, const Settings *settings) {
         if (settings_is_empty(settings))
                 return 0;
         int r = open_entry(reply, target, lifetime);

@@ -12,8 +12,8 @@ static int invalid_setting(const char *key, sd_bus_error *error) {
 
         if (k < 0)
                 return sd_bus_error_setf(error, BUS_ERROR("InvalidSetting"), "Unknown setting '%s'", key);
-        return sd_bus_error_setf(error, BUS_ERROR("InvalidSetting"), "%s must be %s", key,
-                        settings_key_range((SettingsKey) k));
+        return sd_bus_error_setf(
+                        error, BUS_ERROR("InvalidSetting"), "%s must be %s", key, settings_key_range((SettingsKey) k));
 }
 
 static int read_number(sd_bus_message *message, char type, int64_t *ret) {
@@ -42,8 +42,8 @@ static int read_number(sd_bus_message *message, char type, int64_t *ret) {
         }
 }
 
-int bus_take_setting(sd_bus_message *message, const char *key, const char *signature, Settings *s,
-                sd_bus_error *error) {
+int bus_take_setting(
+                sd_bus_message *message, const char *key, const char *signature, Settings *s, sd_bus_error *error) {
         int k = settings_key_from_string(key);
         const char *name;
         int64_t v;
@@ -53,8 +53,8 @@ int bus_take_setting(sd_bus_message *message, const char *key, const char *signa
                 return invalid_setting(key, error);
         const char *type = settings_key_signature((SettingsKey) k);
         if (!streq(signature, type))
-                return sd_bus_error_setf(error, BUS_ERROR("InvalidSetting"),
-                                "%s must be of type '%s', not '%s'", key, type, signature);
+                return sd_bus_error_setf(error, BUS_ERROR("InvalidSetting"), "%s must be of type '%s', not '%s'", key,
+                                type, signature);
         if (*type == 's') {
                 r = sd_bus_message_read_basic(message, 's', &name);
                 if (r < 0)

@@ -10,8 +10,7 @@
 #include "service/settings/settings.h"
 
 /* The value of the setting `key` at the message's place, of type `signature`. */
-int bus_take_setting(sd_bus_message *message, const char *key, const char *signature, Settings *s,
-                sd_bus_error *error);
+int bus_take_setting(sd_bus_message *message, const char *key, const char *signature, Settings *s, sd_bus_error *error);
 
 /* The value alone, or as a variant. */
 int bus_append_setting(sd_bus_message *m, const Settings *s, SettingsKey k);

@@ -21,6 +21,5 @@
  * which need not exist: the own part of client and group is done. Answers the call, now or later. Returns what the
  * handler returns. */
 int spread_client(Client *c, sd_bus_message *message);
-int spread_process(Manager *m, const Peer *peer,
-                sd_bus_message *message); /* of all its clients; nothing is done yet */
+int spread_process(Manager *m, const Peer *peer, sd_bus_message *message); /* of all its clients; nothing is done yet */
 int spread_group(Manager *m, const char *name, sd_bus_message *message);

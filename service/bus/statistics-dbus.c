@@ -32,8 +32,7 @@ int bus_append_histogram(sd_bus_message *reply, const Histogram *h) {
         if (r >= 0)
                 r = sd_bus_message_close_container(reply);
         if (r >= 0)
-                r = sd_bus_message_append(
-                                reply, "tt", h->sum_ns / NSEC_PER_USEC, n + h->buckets[HISTOGRAM_BOUNDS]);
+                r = sd_bus_message_append(reply, "tt", h->sum_ns / NSEC_PER_USEC, n + h->buckets[HISTOGRAM_BOUNDS]);
         return r < 0 ? r : sd_bus_message_close_container(reply);
 }
 
@@ -85,11 +84,10 @@ static int append_service(Answer *a) {
 
         int r = begin_element(reply, "service", "", "");
         if (r >= 0)
-                r = sd_bus_message_append(reply, "{sv}{sv}{sv}{sv}{sv}{sv}{sv}", "Version", "s",
-                                XSCHED_VERSION, "NClients", "u", (uint32_t) HASH_COUNT(m->clients),
-                                "NQueues", "u", (uint32_t) HASH_COUNT(m->queues), "NEdges", "t", m->n_edges,
-                                "NVerdicts", "t", m->n_verdicts, "NWakeups", "t", m->n_wakeups,
-                                "NLeaseExpired", "t", a->sum);
+                r = sd_bus_message_append(reply, "{sv}{sv}{sv}{sv}{sv}{sv}{sv}", "Version", "s", XSCHED_VERSION,
+                                "NClients", "u", (uint32_t) HASH_COUNT(m->clients), "NQueues", "u",
+                                (uint32_t) HASH_COUNT(m->queues), "NEdges", "t", m->n_edges, "NVerdicts", "t",
+                                m->n_verdicts, "NWakeups", "t", m->n_wakeups, "NLeaseExpired", "t", a->sum);
         if (r >= 0)
                 r = append_degraded(m, reply);
         if (r >= 0)
@@ -123,8 +121,7 @@ static int append_hooked(const Device *d, sd_bus_message *reply) {
 
         for (unsigned i = 0; r >= 0 && i < _HOOKED_MAX; i++)
                 r = sd_bus_message_append(reply, "{sv}", keys[i], "u", (uint32_t) d->n_hooked[i]);
-        return r < 0 ? r
-                     : sd_bus_message_append(reply, "{sv}", "NQueuesUnheld", "u", (uint32_t) d->n_unheld);
+        return r < 0 ? r : sd_bus_message_append(reply, "{sv}", "NQueuesUnheld", "u", (uint32_t) d->n_unheld);
 }
 
 static int append_device(Device *d, sd_bus_message *reply) {
@@ -136,14 +133,13 @@ static int append_device(Device *d, sd_bus_message *reply) {
         device_usage(d, now_ns(), &u);
         int r = begin_element(reply, "device", path, d->id);
         if (r >= 0)
-                r = sd_bus_message_append(reply, "{sv}{sv}{sv}{sv}{sv}{sv}{sv}", "Name", "s", d->name,
-                                "Backend", "s", d->backend, "Policy", "s", d->ops->name, "NEntities", "u",
-                                (uint32_t) d->n_entities, "NReady", "u", (uint32_t) d->n_ready, "NQueues",
-                                "u", (uint32_t) d->n_queues, "NPreempted", "t", d->n_preempted);
+                r = sd_bus_message_append(reply, "{sv}{sv}{sv}{sv}{sv}{sv}{sv}", "Name", "s", d->name, "Backend", "s",
+                                d->backend, "Policy", "s", d->ops->name, "NEntities", "u", (uint32_t) d->n_entities,
+                                "NReady", "u", (uint32_t) d->n_ready, "NQueues", "u", (uint32_t) d->n_queues,
+                                "NPreempted", "t", d->n_preempted);
         if (r >= 0)
-                r = sd_bus_message_append(reply, "{sv}{sv}{sv}", "BusyUSec", "t", u.busy_ns / NSEC_PER_USEC,
-                                "KeptUSec", "t", u.kept_ns / NSEC_PER_USEC, "IdleUSec", "t",
-                                u.idle_ns / NSEC_PER_USEC);
+                r = sd_bus_message_append(reply, "{sv}{sv}{sv}", "BusyUSec", "t", u.busy_ns / NSEC_PER_USEC, "KeptUSec",
+                                "t", u.kept_ns / NSEC_PER_USEC, "IdleUSec", "t", u.idle_ns / NSEC_PER_USEC);
         if (r >= 0)
                 r = append_hooked(d, reply);
         if (r >= 0)
@@ -168,11 +164,10 @@ static int append_usage(const TallySum *s, uint64_t now, sd_bus_message *reply) 
         uint64_t held_ns = s->held_since_ns > 0 ? ns_sub(now, s->held_since_ns) : 0;
 
         return sd_bus_message_append(reply, "{sv}{sv}{sv}{sv}{sv}{sv}{sv}{sv}{sv}", "RunUSec", "t",
-                        u->run_ns / NSEC_PER_USEC, "KeptUSec", "t", u->kept_ns / NSEC_PER_USEC, "WaitUSec",
-                        "t", u->wait_ns / NSEC_PER_USEC, "DrainWaitUSec", "t",
-                        u->drain_wait_ns / NSEC_PER_USEC, "ServiceWaitUSec", "t",
-                        s->service_wait_ns / NSEC_PER_USEC, "NPreempted", "t", u->n_preempted, "NHeld", "u",
-                        (uint32_t) s->n_held, "HeldReason", "s", strempty(s->held_why), "HeldUSec", "t",
+                        u->run_ns / NSEC_PER_USEC, "KeptUSec", "t", u->kept_ns / NSEC_PER_USEC, "WaitUSec", "t",
+                        u->wait_ns / NSEC_PER_USEC, "DrainWaitUSec", "t", u->drain_wait_ns / NSEC_PER_USEC,
+                        "ServiceWaitUSec", "t", s->service_wait_ns / NSEC_PER_USEC, "NPreempted", "t", u->n_preempted,
+                        "NHeld", "u", (uint32_t) s->n_held, "HeldReason", "s", strempty(s->held_why), "HeldUSec", "t",
                         held_ns / NSEC_PER_USEC);
 }
 
@@ -183,12 +178,10 @@ static int append_tally(const Group *g, const Tally *t, sd_bus_message *reply) {
         tally_sum(t, now, &s);
         int r = begin_element(reply, "group", g->name, t->device->id);
         if (r >= 0)
-                r = sd_bus_message_append(reply, "{sv}{sv}{sv}{sv}{sv}{sv}{sv}", "Unit", "s", g->unit,
-                                "Class", "s", g->resolved.class, "Priority", "i",
-                                g->resolved.policy.priority, "Weight", "u", g->resolved.policy.weight,
-                                "NClients", "u", (uint32_t) g->n_clients, "NQueues", "u",
-                                (uint32_t) s.n_queues, "GPUTimeSource", "s",
-                                account_source_to_string(s.source));
+                r = sd_bus_message_append(reply, "{sv}{sv}{sv}{sv}{sv}{sv}{sv}", "Unit", "s", g->unit, "Class", "s",
+                                g->resolved.class, "Priority", "i", g->resolved.policy.priority, "Weight", "u",
+                                g->resolved.policy.weight, "NClients", "u", (uint32_t) g->n_clients, "NQueues", "u",
+                                (uint32_t) s.n_queues, "GPUTimeSource", "s", account_source_to_string(s.source));
         if (r >= 0)
                 r = append_container(reply, g->name);
         if (r >= 0)

@@ -29,8 +29,7 @@ static int read_arguments(Manager *m, sd_bus_message *message, char ***ret, sd_b
                 return r;
         for (char **id = devices; id && *id; id++)
                 if (!device_find(m, *id))
-                        return sd_bus_error_setf(
-                                        error, BUS_ERROR("NoSuchDevice"), "There is no device '%s'", *id);
+                        return sd_bus_error_setf(error, BUS_ERROR("NoSuchDevice"), "There is no device '%s'", *id);
         *ret = TAKE_PTR(devices);
         return 0;
 }
@@ -76,8 +75,8 @@ BUS_MANAGER_CHANGE(method_start_recording) {
                 return r;
         r = taping_begin(m, devices, &fd);
         if (r == -EBUSY)
-                return sd_bus_error_set(error, BUS_ERROR("AlreadyRecording"),
-                                "There is a recording already: one at a time");
+                return sd_bus_error_set(
+                                error, BUS_ERROR("AlreadyRecording"), "There is a recording already: one at a time");
         if (r < 0)
                 return r;
         audit_start(m, message, devices);

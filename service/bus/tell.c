@@ -24,8 +24,8 @@ static int on_turn(sd_event_source *s, void *userdata) {
                         break;
                 tell_forget(q);
                 _cleanup_free_ char *path = queue_path(q);
-                (void) sd_bus_emit_properties_changed(m->bus, path, BUS_INTERFACE ".Queue", "Priority",
-                                "Weight", "Threshold", "Preemption", "PolicySource", NULL);
+                (void) sd_bus_emit_properties_changed(m->bus, path, BUS_INTERFACE ".Queue", "Priority", "Weight",
+                                "Threshold", "Preemption", "PolicySource", NULL);
                 turn_look(m);
         } while (now_ns() < until);
         return sd_event_source_set_enabled(s, m->untold ? SD_EVENT_ON : SD_EVENT_OFF);

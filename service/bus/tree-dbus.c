@@ -58,8 +58,7 @@ static int append_property(sd_bus *bus, const char *path, const char *interface,
         return r < 0 ? r : sd_bus_message_close_container(reply);
 }
 
-static int append_properties(
-                sd_bus *bus, const char *path, const Branch *b, sd_bus_message *reply, void *object) {
+static int append_properties(sd_bus *bus, const char *path, const Branch *b, sd_bus_message *reply, void *object) {
         const sd_bus_vtable *v = b->vtable();
 
         int r = sd_bus_message_open_container(reply, SD_BUS_TYPE_ARRAY, "{sv}");
@@ -134,21 +133,20 @@ static int answer_objects(Manager *m, sd_bus_message *message) {
 
 /* --- Introspect --- */
 
-static const char introspection[] =
-                "<!DOCTYPE node PUBLIC \"-//freedesktop//DTD D-BUS Object Introspection 1.0//EN\"\n"
-                "\"http://www.freedesktop.org/standards/dbus/1.0/introspect.dtd\">\n"
-                "<node>\n"
-                " <interface name=\"org.freedesktop.DBus.Peer\">\n"
-                "  <method name=\"Ping\"/>\n"
-                "  <method name=\"GetMachineId\">\n"
-                "   <arg type=\"s\" name=\"machine_uuid\" direction=\"out\"/>\n"
-                "  </method>\n"
-                " </interface>\n"
-                " <interface name=\"org.freedesktop.DBus.Introspectable\">\n"
-                "  <method name=\"Introspect\">\n"
-                "   <arg name=\"xml_data\" type=\"s\" direction=\"out\"/>\n"
-                "  </method>\n"
-                " </interface>\n";
+static const char introspection[] = "<!DOCTYPE node PUBLIC \"-//freedesktop//DTD D-BUS Object Introspection 1.0//EN\"\n"
+                                    "\"http://www.freedesktop.org/standards/dbus/1.0/introspect.dtd\">\n"
+                                    "<node>\n"
+                                    " <interface name=\"org.freedesktop.DBus.Peer\">\n"
+                                    "  <method name=\"Ping\"/>\n"
+                                    "  <method name=\"GetMachineId\">\n"
+                                    "   <arg type=\"s\" name=\"machine_uuid\" direction=\"out\"/>\n"
+                                    "  </method>\n"
+                                    " </interface>\n"
+                                    " <interface name=\"org.freedesktop.DBus.Introspectable\">\n"
+                                    "  <method name=\"Introspect\">\n"
+                                    "   <arg name=\"xml_data\" type=\"s\" direction=\"out\"/>\n"
+                                    "  </method>\n"
+                                    " </interface>\n";
 
 static int print_begin(Answer *a, WalkTable table) {
         return fprintf(a->file, "%s", introspection);
@@ -170,7 +168,7 @@ static int print_end(Answer *a) {
 }
 
 static int answer_nodes(Manager *m, sd_bus_message *message, WalkTable table) {
-#define NODES(t)                                                                                            \
+#define NODES(t)                                                                                                       \
         { .begin = print_begin, .object = print_node, .end = print_end, .tables = {t}, .n_tables = 1 }
         static const AnswerOps ops[_WALK_ON_BUS_MAX] = {
                         [WALK_DEVICES] = NODES(WALK_DEVICES),

@@ -183,8 +183,7 @@ static size_t print_pids(const Entity *e, char *buf, size_t size) {
                 pids[n_pids++] = q->client->peer.pid;
         }
         for (size_t i = 0; i < n_pids; i++)
-                n += (size_t) snprintf(
-                                buf + n, size - n, "%i%c", (int) pids[i], i + 1 < n_pids ? ' ' : '\n');
+                n += (size_t) snprintf(buf + n, size - n, "%i%c", (int) pids[i], i + 1 < n_pids ? ' ' : '\n');
         return n;
 }
 

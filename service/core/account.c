@@ -213,8 +213,7 @@ void account_turn(Device *d, uint64_t now) {
         }
         if (a->phase == ACCOUNT_AWAY && now >= a->at && turn_driver(d, e, now))
                 return;
-        if (a->phase == ACCOUNT_REST ||
-                        (a->phase == ACCOUNT_AWAY && (how == ACCOUNTING_EXACT || now >= a->at))) {
+        if (a->phase == ACCOUNT_REST || (a->phase == ACCOUNT_AWAY && (how == ACCOUNTING_EXACT || now >= a->at))) {
                 if (a->phase == ACCOUNT_REST)
                         a->source = ACCOUNT_TRACKED;
                 bool was_away = a->phase == ACCOUNT_AWAY;

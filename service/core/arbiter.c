@@ -149,8 +149,7 @@ static void sync_verdict(Queue *q, const SlotWords *w) {
         if (!turns && w->level == queue_slot(q)->level)
                 return;
         turn_due(q->manager);
-        bool is_order = w->level >= LEVEL_DEQUEUE ||
-                        (queue_holds(q) && queue_slot(q)->level >= LEVEL_DEQUEUE);
+        bool is_order = w->level >= LEVEL_DEQUEUE || (queue_holds(q) && queue_slot(q)->level >= LEVEL_DEQUEUE);
         ladder_before_order(q);
         /* The lease goes before the verdict: a hold whose lease has expired would let one launch pass. */
         if (turns && hold)
@@ -407,9 +406,7 @@ static bool device_looks_for_stopped(const Device *d) {
                 return d->n_stalled > 0 && device_concerns_others(d);
         return d->n_stalled > 0 ||
                         (d->state == DEVICE_CONTENDED &&
-                                        (d->n_ready > 1 ||
-                                                        (device_concerns_others(d) &&
-                                                                        d->level > d->outside_level)));
+                                        (d->n_ready > 1 || (device_concerns_others(d) && d->level > d->outside_level)));
 }
 
 /* Called again when the levels of the turn are known. */
@@ -441,8 +438,7 @@ static void device_check_stalls(Device *d, uint64_t now) {
 /* --- how far holds reach --- */
 
 static uint64_t entity_review_at(const Entity *e) {
-        uint64_t tail_at = MIN(e->tail_look_at, e->tail_until),
-                 held_at = MIN(e->review_at, e->overdue.look_at);
+        uint64_t tail_at = MIN(e->tail_look_at, e->tail_until), held_at = MIN(e->review_at, e->overdue.look_at);
 
         return MIN(tail_at, held_at);
 }

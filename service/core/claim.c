@@ -81,8 +81,7 @@ static bool is_of(const Claim *h, const Peer *peer) {
 }
 
 /* The newest of each kind. */
-static void find_at(const ClaimedProcess *p, const Peer *peer, bool is_itself,
-                Claim *found[static _CLAIM_KIND_MAX]) {
+static void find_at(const ClaimedProcess *p, const Peer *peer, bool is_itself, Claim *found[static _CLAIM_KIND_MAX]) {
         Claim *h;
 
         DL_FOREACH2(p->claims, h, process_next) {
@@ -99,8 +98,7 @@ static void find_claims(const Client *c, Claim *found[static _CLAIM_KIND_MAX]) {
         if (p)
                 find_at(p, &c->peer, true, found);
         for (unsigned i = 1; i < c->ancestors.n && c->manager->claims.n_for_descendants > 0; i++) {
-                p = claimed_process_find(
-                                c->manager, c->ancestors.list[i].pid, c->ancestors.list[i].start_time);
+                p = claimed_process_find(c->manager, c->ancestors.list[i].pid, c->ancestors.list[i].start_time);
                 if (p)
                         find_at(p, &c->peer, false, found);
         }

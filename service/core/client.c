@@ -39,8 +39,7 @@ void client_wish(Client *c, const Settings *s) {
 static void client_gone(Client *c, const char *why) {
         log_event(LOG_DEBUG, MESSAGE_CLIENT_GONE,
                         LOG_FIELDS(.client = c->id, .pid = c->peer.pid, .group = c->group->name),
-                        "Client %" PRIu64 " (%s, pid %d): %s", c->id, c->peer.command, (int) c->peer.pid,
-                        why);
+                        "Client %" PRIu64 " (%s, pid %d): %s", c->id, c->peer.command, (int) c->peer.pid, why);
         client_free(c);
 }
 
@@ -54,8 +53,8 @@ static int on_pidfd(sd_event_source *s, int fd, uint32_t revents, void *userdata
         return 0;
 }
 
-static int add_source(Client *c, sd_event_source **ret, int fd, uint32_t events,
-                sd_event_io_handler_t handler, const char *description) {
+static int add_source(Client *c, sd_event_source **ret, int fd, uint32_t events, sd_event_io_handler_t handler,
+                const char *description) {
         int r = sd_event_add_io(c->manager->event, ret, fd, events, handler, c);
         if (r < 0)
                 return r;
@@ -270,8 +269,8 @@ static void clients_reap(Manager *m, const Client *except) {
         Client *c, *tmp;
 
         HASH_ITER(hh, m->clients, c, tmp)
-                if (c != except && c->peer.pid == except->peer.pid &&
-                                c->peer.start_time == except->peer.start_time && lifeline_is_dead(c))
+                if (c != except && c->peer.pid == except->peer.pid && c->peer.start_time == except->peer.start_time &&
+                                lifeline_is_dead(c))
                         client_free(c);
 }
 
@@ -387,20 +386,19 @@ int client_moved(Client *c) {
                 if (user_may_log(m, c->peer.uid))
                         log_event(LOG_INFO, MESSAGE_CLIENT_MOVED,
                                         LOG_FIELDS(.client = c->id, .pid = c->peer.pid, .group = g->name),
-                                        "Client %" PRIu64 " (%s, pid %d) moved from %s to %s", c->id,
-                                        c->peer.command, (int) c->peer.pid, c->group->name, g->name);
+                                        "Client %" PRIu64 " (%s, pid %d) moved from %s to %s", c->id, c->peer.command,
+                                        (int) c->peer.pid, c->group->name, g->name);
                 for (uint32_t i = 0; i < c->n_slots; i++)
                         if (c->slots[i].queue)
                                 entity_take_queue(NULL, c->slots[i].queue);
                 remnants_forget_client(c);
-                g->awaited = true; /* the group may exist only as a parent of the former service's groups */
+                g->awaited = true;    /* the group may exist only as a parent of the former service's groups */
                 m->wakes.busy = true; /* the client is in no group meanwhile */
                 client_leave(c);
                 g->awaited = false;
                 (void) client_join(c, g);
                 m->wakes.busy = false;
-                (void) user_resize(m, c->user->uid, USER_PLACES, &c->place_cost, group_cost(c->peer.cgroup),
-                                UINT_MAX);
+                (void) user_resize(m, c->user->uid, USER_PLACES, &c->place_cost, group_cost(c->peer.cgroup), UINT_MAX);
                 client_settings_changed(c);
         }
         if (m->n_suspended > 0)

@@ -73,8 +73,8 @@ struct Client {
                 Claim *claim; /* the claim in force; NULL: none */
                 Client *prev, *next;
         } claimed_by[_CLAIM_KIND_MAX];
-        Ancestors ancestors; /* as far as read; empty until a claim with `descendants` asks */
-        Settings advised; /* names the class whose [Match] fits by facts that a process can forge: only lowers */
+        Ancestors ancestors;  /* as far as read; empty until a claim with `descendants` asks */
+        Settings advised;     /* names the class whose [Match] fits by facts that a process can forge: only lowers */
         char *advised_detail; /* why */
         Settings bound; /* names the class that the group would have if it held only this user's clients: only lowers */
         char *bound_detail;
@@ -93,7 +93,7 @@ struct Client {
 
         ClientKeep kept;
         Client *kept_prev, *kept_next; /* User.kept or User.unkept */
-        bool watched, silent; /* wakes.h; `silent`: on User.silent, its page is looked at by a timer */
+        bool watched, silent;          /* wakes.h; `silent`: on User.silent, its page is looked at by a timer */
         Client *silent_prev, *silent_next;
         bool condemned; /* crowd.h */
         Client *condemned_next;
@@ -218,8 +218,7 @@ typedef struct ClientKept {
         bool suspended;
 } ClientKept;
 
-#define CLIENT_KEPT_NULL                                                                                    \
-        ((ClientKept){.page = PAGE_NULL, .meta = LEDGER_NULL, .lifeline = -EBADF, .wake = -EBADF})
+#define CLIENT_KEPT_NULL ((ClientKept){.page = PAGE_NULL, .meta = LEDGER_NULL, .lifeline = -EBADF, .wake = -EBADF})
 
 void client_kept_done(ClientKept *k);
 

@@ -117,8 +117,7 @@ CostVote *costs_vote_put(CostVotes *v, CostVote *vote) {
 
 /* A trial has confirmed the estimate that was in doubt: take it as it was, in place of learning it again in steps, each
  * of which would be another trial. */
-static void learn_after_doubt(
-                uint64_t *estimate_ns, uint64_t sample_ns, uint64_t elapsed_ns, uint64_t age_ns) {
+static void learn_after_doubt(uint64_t *estimate_ns, uint64_t sample_ns, uint64_t elapsed_ns, uint64_t age_ns) {
         uint64_t doubted = costs_doubt(*estimate_ns, age_ns), believed = MIN(sample_ns, elapsed_ns);
 
         if (believed < *estimate_ns)
@@ -126,8 +125,7 @@ static void learn_after_doubt(
         costs_learn(estimate_ns, sample_ns, elapsed_ns);
 }
 
-void costs_vote_learn(CostVotes *v, CostVote *vote, bool hold, uint64_t sample_ns, uint64_t elapsed_ns,
-                uint64_t now) {
+void costs_vote_learn(CostVotes *v, CostVote *vote, bool hold, uint64_t sample_ns, uint64_t elapsed_ns, uint64_t now) {
         CostPoll *p = hold ? &v->hold : &v->release;
         uint64_t *estimate_ns = hold ? &vote->costs.hold_ns : &vote->costs.release_ns,
                  *at = hold ? &vote->hold_at : &vote->release_at;
@@ -150,10 +148,9 @@ Costs costs_for(const CostVote *vote, const Costs *device, uint64_t now) {
         if (!vote)
                 return (Costs){};
         return (Costs){
-                        .hold_ns = costs_doubt(MIN(vote->costs.hold_ns, device->hold_ns),
-                                        age_of(vote->hold_at, now)),
-                        .release_ns = costs_doubt(MIN(vote->costs.release_ns, device->release_ns),
-                                        age_of(vote->release_at, now)),
+                        .hold_ns = costs_doubt(MIN(vote->costs.hold_ns, device->hold_ns), age_of(vote->hold_at, now)),
+                        .release_ns = costs_doubt(
+                                        MIN(vote->costs.release_ns, device->release_ns), age_of(vote->release_at, now)),
         };
 }
 

@@ -70,8 +70,7 @@ int costs_vote_get(CostVotes *v, const PolicyParty *party, CostVote **ret);
 CostVote *costs_vote_put(CostVotes *v, CostVote *vote);
 
 /* Adds a sample of holding, or of releasing, to the vote. `elapsed_ns`: upper bound, as measured by the service. */
-void costs_vote_learn(CostVotes *v, CostVote *vote, bool hold, uint64_t sample_ns, uint64_t elapsed_ns,
-                uint64_t now);
+void costs_vote_learn(CostVotes *v, CostVote *vote, bool hold, uint64_t sample_ns, uint64_t elapsed_ns, uint64_t now);
 
 /* The device's estimate: the medians of all votes. */
 Costs costs_votes(const CostVotes *v);

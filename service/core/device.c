@@ -159,8 +159,7 @@ static int device_count(Device *d, unsigned limit) {
         return r;
 }
 
-int device_get(Manager *m, const char *id, const char *name, const char *backend, DeviceOwner owner,
-                Device **ret) {
+int device_get(Manager *m, const char *id, const char *name, const char *backend, DeviceOwner owner, Device **ret) {
         if (!device_id_is_valid(id))
                 return -EINVAL;
 
@@ -245,8 +244,8 @@ static void device_tape_again(Device *d) {
 }
 
 /* Makes the new policy instance with all entities, before anything of the former one is changed. */
-static int policy_new_with_entities(Device *d, const PolicyOps *ops, const PolicyConfig *config,
-                Policy **ret, PolicyEntity ***ret_entities) {
+static int policy_new_with_entities(Device *d, const PolicyOps *ops, const PolicyConfig *config, Policy **ret,
+                PolicyEntity ***ret_entities) {
         PolicyCallbacks callbacks = device_callbacks(d);
         uint64_t now = now_ns();
         Policy *p;
@@ -356,8 +355,7 @@ static int device_set_policy(Device *d, const PolicyOps *ops, const PolicyConfig
         if (ops == d->ops && config_equal(config, &d->config))
                 return 0;
         bool by_process = policy_is_by_process(d->ops);
-        int r = ops == d->ops ? d->ops->configure(d->policy, config, now_ns())
-                              : device_switch(d, ops, config);
+        int r = ops == d->ops ? d->ops->configure(d->policy, config, now_ns()) : device_switch(d, ops, config);
         if (r < 0)
                 return r;
         d->config = *config;
@@ -373,16 +371,14 @@ static bool tuning_equal(const DeviceTuning *a, const DeviceTuning *b) {
         return a->threshold_by_level == b->threshold_by_level && a->budget_us == b->budget_us &&
                         a->lead_us == b->lead_us && a->busy_poll_ns == b->busy_poll_ns &&
                         a->cpu_latency_ns == b->cpu_latency_ns && a->preemption == b->preemption &&
-                        a->adaptive == b->adaptive && a->allow_mes == b->allow_mes &&
-                        a->privileged == b->privileged && a->accounting == b->accounting;
+                        a->adaptive == b->adaptive && a->allow_mes == b->allow_mes && a->privileged == b->privileged &&
+                        a->accounting == b->accounting;
 }
 
 static void device_set_tuning(Device *d, const DeviceTuning *tuning) {
         Entity *e;
-        bool changed = d->tuning.preemption != tuning->preemption ||
-                        d->tuning.allow_mes != tuning->allow_mes ||
-                        d->tuning.privileged != tuning->privileged ||
-                        d->tuning.accounting != tuning->accounting;
+        bool changed = d->tuning.preemption != tuning->preemption || d->tuning.allow_mes != tuning->allow_mes ||
+                        d->tuning.privileged != tuning->privileged || d->tuning.accounting != tuning->accounting;
 
         if (tuning_equal(&d->tuning, tuning))
                 return;

@@ -52,8 +52,8 @@ struct Device {
         Share *shares;    /* list, by device_prev/device_next */
         Entity *entities; /* list, by device_prev/device_next */
         unsigned n_entities, n_active, n_ready;
-        unsigned n_gangs; /* entities with Gang= */
-        int highest_run; /* gang.h: priority of those that run, where there are gangs; as of the last turn */
+        unsigned n_gangs;   /* entities with Gang= */
+        int highest_run;    /* gang.h: priority of those that run, where there are gangs; as of the last turn */
         unsigned n_limited; /* active entities that a Max= counts for */
         unsigned n_queues;
         unsigned n_hooked[_HOOKED_MAX]; /* of n_queues, by how launches are seen */
@@ -130,8 +130,7 @@ static inline bool device_grants_in_force(const Device *d) {
 }
 
 /* Finds or makes the device. -EINVAL: invalid id; -EDQUOT: the owner has `limit` devices already. */
-int device_get(Manager *m, const char *id, const char *name, const char *backend, DeviceOwner owner,
-                Device **ret);
+int device_get(Manager *m, const char *id, const char *name, const char *backend, DeviceOwner owner, Device **ret);
 Device *device_find(Manager *m, const char *id);
 Device *device_free(Device *d);
 

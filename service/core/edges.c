@@ -57,8 +57,7 @@ static void note_handover(Queue *q, const Stamps *s, bool ready, uint64_t now) {
         q->given_ns = 0;
         /* The counted time includes other queues of the entity, and this queue's flight does not: leave out hand-overs
          * in which another queue woke. */
-        if (!e || e->n_wakes != q->given_wakes || s->launched <= given || s->launched > now ||
-                        s->ready > given)
+        if (!e || e->n_wakes != q->given_wakes || s->launched <= given || s->launched > now || s->ready > given)
                 return;
 
         /* The policy hears of idle time after the last launch from another place. */
@@ -115,19 +114,17 @@ static void tell_run(const Queue *q, uint64_t from, uint64_t until, uint64_t now
 }
 
 static bool is_by_itself(const Queue *q) {
-        return q->entity->n_queues == 1 ||
-                        (q->quick.is && q->entity->n_ready == (unsigned) q->counted_ready);
+        return q->entity->n_queues == 1 || (q->quick.is && q->entity->n_ready == (unsigned) q->counted_ready);
 }
 
 /* The queue was idle and ready again between the mark and the state that is told next. Tells the policy how long it ran
  * in all in between. The last stretch keeps its place, so that pauses are learned, if only as sums. */
-static void look_between(
-                Queue *q, const Stamps *s, bool ready, uint64_t mark, uint64_t flight, uint64_t now) {
+static void look_between(Queue *q, const Stamps *s, bool ready, uint64_t mark, uint64_t flight, uint64_t now) {
         const Entity *e = q->entity;
         uint64_t end = ready ? s->launched : s->drained;
 
-        if (!e || !e->policy || !is_by_itself(q) || queue_holds(q) || e->told_ready != q->ready ||
-                        s->ready <= mark || s->launched < s->ready || s->drained <= mark || end > now ||
+        if (!e || !e->policy || !is_by_itself(q) || queue_holds(q) || e->told_ready != q->ready || s->ready <= mark ||
+                        s->launched < s->ready || s->drained <= mark || end > now ||
                         ready != (s->launched > s->drained))
                 return;
 
@@ -191,8 +188,7 @@ void edge_look(Queue *q) {
         if (is_unwatched(q))
                 return; /* begin_to_watch() looks at it */
         if (q->own || q->boosted)
-                queue_look_boost(q,
-                                atomic_load_explicit(&q->page_slot->outstanding, memory_order_seq_cst) != 0);
+                queue_look_boost(q, atomic_load_explicit(&q->page_slot->outstanding, memory_order_seq_cst) != 0);
         look(q);
 }
 
@@ -210,14 +206,13 @@ static uint32_t wanted_watch(const Queue *q) {
         case DEVICE_ALONE:
                 return account_watches(&e->device->account) ? PAGE_WATCH_READY | PAGE_WATCH_IDLE : 0;
         case DEVICE_SOLE:
-                if (e->told_ready && !arbiter_holds(e) && e->grant.verdict == VERDICT_RUN &&
-                                e->grant.threshold == 0 && !account_watches(&e->device->account))
+                if (e->told_ready && !arbiter_holds(e) && e->grant.verdict == VERDICT_RUN && e->grant.threshold == 0 &&
+                                !account_watches(&e->device->account))
                         return 0;
                 return PAGE_WATCH_ALL;
         case DEVICE_CONTENDED:
                 /* A queue that has just been let go is watched for its first launch (edges.h). */
-                if (!q->quick.is || queue_holds(q) || q->given_ns != 0 || arbiter_holds(e) ||
-                                !quick_takes(q))
+                if (!q->quick.is || queue_holds(q) || q->given_ns != 0 || arbiter_holds(e) || !quick_takes(q))
                         return PAGE_WATCH_ALL;
                 return q->ready ? PAGE_WATCH_COUNTED : PAGE_WATCH_READY;
         default:

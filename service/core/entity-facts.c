@@ -21,8 +21,7 @@ DEFINE_STRING_TABLE_LOOKUP(entity_kind, EntityKind);
 PolicyParty entity_party(const Entity *e) {
         const Group *g = e->group;
 
-        return party_make(g->origin ? g->origin->path : g->name, g->owner,
-                        e->client ? e->client->user->uid : g->owner);
+        return party_make(g->origin ? g->origin->path : g->name, g->owner, e->client ? e->client->user->uid : g->owner);
 }
 
 static uint32_t in_relation(uint32_t own, uint32_t group, uint32_t usual) {

@@ -40,8 +40,7 @@ static void count_gangs(Device *d, unsigned more) {
         d->manager->n_gangs += more;
 }
 
-int entity_new(Device *d, EntityKind kind, Group *g, Client *c, const PolicySettings *settings,
-                Entity **ret) {
+int entity_new(Device *d, EntityKind kind, Group *g, Client *c, const PolicySettings *settings, Entity **ret) {
         _cleanup_free_ Entity *e = calloc(1, sizeof(*e));
         if (!e)
                 return -ENOMEM;

@@ -101,15 +101,13 @@ struct Entity {
 
         Entity *device_prev, *device_next;
         Entity *group_prev, *group_next;
-        Entity *alike_prev,
-                        *alike_next; /* ring: the same group or client, on all its devices; a queue's is its own */
+        Entity *alike_prev, *alike_next; /* ring: the same group or client, on all its devices; a queue's is its own */
         Tally *tally;
         Entity *tally_prev, *tally_next;
 };
 
 /* Makes an entity without queues. */
-int entity_new(Device *d, EntityKind kind, Group *g, Client *c, const PolicySettings *settings,
-                Entity **ret);
+int entity_new(Device *d, EntityKind kind, Group *g, Client *c, const PolicySettings *settings, Entity **ret);
 Entity *entity_free(Entity *e);
 
 /* Moves a queue from its entity into `e`, or into none (e NULL). Frees the former entity when it is empty. */

@@ -43,8 +43,7 @@ static void look(Client *c) {
         int r = client_moved(c);
         if (r < 0)
                 log_event(LOG_WARNING, NULL, LOG_FIELDS(.client = c->id, .error = r),
-                                "Client %" PRIu64 " cannot follow its process to %s: %m", c->id,
-                                c->peer.cgroup);
+                                "Client %" PRIu64 " cannot follow its process to %s: %m", c->id, c->peer.cgroup);
 }
 
 static void look_at(Manager *m, const Pids *p, const char *cgroup) {
@@ -114,8 +113,7 @@ static size_t watches_max(void) {
 }
 
 static int follow_new(Manager *m, Follow **ret) {
-        static const CgroupWatchOps ops = {
-                        .entered = on_entered, .user_of = on_user_of, .problem = on_problem};
+        static const CgroupWatchOps ops = {.entered = on_entered, .user_of = on_user_of, .problem = on_problem};
         _cleanup_free_ char *root = NULL;
         _cleanup_(follow_freep)
         Follow *f = NULL;

@@ -85,8 +85,7 @@ static bool window_of(const Entity *e, uint64_t *ret_open, uint64_t *ret_close) 
         const Forecast *f = &e->forecast;
         uint64_t lead = e->device->costs.hold_ns, length = lead + 2 * f->spread_ns;
 
-        if (!e->policy || e->told_ready || f->due_at == 0 ||
-                        length > (f->due_at - f->came_at) / FORECAST_PART)
+        if (!e->policy || e->told_ready || f->due_at == 0 || length > (f->due_at - f->came_at) / FORECAST_PART)
                 return false;
         *ret_open = ns_sub(f->due_at, f->spread_ns + lead);
         *ret_close = f->due_at + f->spread_ns;

@@ -19,8 +19,7 @@ struct Gone {
 
 static void group_gone(Group *g) {
         bool resumed = g->suspended;
-        bool forgotten = gone_forgets(g->name) &&
-                        !(settings_is_empty(&g->override) && settings_is_empty(&g->lowering));
+        bool forgotten = gone_forgets(g->name) && !(settings_is_empty(&g->override) && settings_is_empty(&g->lowering));
 
         g->cgroup_id = 0;
         if (resumed) {
@@ -45,8 +44,7 @@ static void forget_stored(Manager *m, const char *name) {
         int r = overrides_set(&m->overrides, name, &none);
         if (r < 0)
                 log_event(LOG_WARNING, NULL, LOG_FIELDS(.group = name, .error = r),
-                                "Stored settings of %s, which is gone, could not be removed, ignoring: %m",
-                                name);
+                                "Stored settings of %s, which is gone, could not be removed, ignoring: %m", name);
         else
                 gone_log_forgotten(name);
 }

@@ -36,8 +36,8 @@ void gone_note(Group *g) {
 }
 
 void gone_log_resumed(const char *cgroup) {
-        log_event(LOG_NOTICE, MESSAGE_RESUMED, LOG_FIELDS(.group = cgroup),
-                        "%s is gone, and its suspension with it", cgroup);
+        log_event(LOG_NOTICE, MESSAGE_RESUMED, LOG_FIELDS(.group = cgroup), "%s is gone, and its suspension with it",
+                        cgroup);
 }
 
 void gone_log_forgotten(const char *cgroup) {

@@ -68,8 +68,7 @@ static bool group_has_class_of_unit(const Group *g) {
                 return false;
         for (const Group *above = g->parent; above; above = above->parent)
                 if (strlen(above->name) == n)
-                        return !settings_is_empty(&above->match) &&
-                                        settings_is_equal(&above->match, &g->match);
+                        return !settings_is_empty(&above->match) && settings_is_equal(&above->match, &g->match);
         return false;
 }
 

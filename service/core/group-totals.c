@@ -117,8 +117,7 @@ void group_totals_leave(Group *g) {
         if (m->stopping)
                 return; /* the group goes on, and its entry with it */
         /* A group that used nothing gets no record; records are limited by the budget of the group's user. */
-        if ((life.run_ns > 0 || life.wait_ns > 0) &&
-                        user_may_log(m, g->owner == PARTY_SEVERAL ? 0 : (uid_t) g->owner))
+        if ((life.run_ns > 0 || life.wait_ns > 0) && user_may_log(m, g->owner == PARTY_SEVERAL ? 0 : (uid_t) g->owner))
                 log_end(g, &life);
         if (g->totals)
                 totals_leave(&m->totals, TAKE_PTR(g->totals), now_s());

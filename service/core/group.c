@@ -93,8 +93,7 @@ void group_lowering_of(Group *g, uid_t uid) {
 }
 
 /* `cgroup`: the path at which its settings begin; NULL: none. */
-int group_new(Manager *m, GroupKind kind, const char *name, const char *unit, const char *cgroup,
-                Group **ret) {
+int group_new(Manager *m, GroupKind kind, const char *name, const char *unit, const char *cgroup, Group **ret) {
         _cleanup_(group_donep)
         Group *g = calloc(1, sizeof(*g));
 
@@ -127,8 +126,7 @@ int group_new(Manager *m, GroupKind kind, const char *name, const char *unit, co
 static bool group_is_unit(const Group *g, const char *unit) {
         const char *slash = strrchr(g->name, '/');
 
-        return g->name[0] == '/' && streq(slash + 1, unit) &&
-                        cgroup_path_trusted(g->name) == strlen(g->name);
+        return g->name[0] == '/' && streq(slash + 1, unit) && cgroup_path_trusted(g->name) == strlen(g->name);
 }
 
 /* Takes settings that were made for the unit before its cgroup was known. */
@@ -244,9 +242,8 @@ static const char *group_parent_path(const Group *g, char *buf, size_t size) {
 /* A suspension of the new or the former parent counts for the group. */
 static void parent_changed(Group *g) {
         if (!g->manager->stopping)
-                observers_group_changed(g,
-                                g->manager->n_suspended > 0 ? GROUP_PARENT | GROUP_SUSPENSION
-                                                            : GROUP_PARENT);
+                observers_group_changed(
+                                g, g->manager->n_suspended > 0 ? GROUP_PARENT | GROUP_SUSPENSION : GROUP_PARENT);
 }
 
 /* Recurses as deep as the path. */

@@ -93,8 +93,7 @@ unsigned group_cost(const char *cgroup);
 
 /* Finds or makes the group of a cgroup, or makes a job's. -EDQUOT: deeper than GROUP_DEPTH_MAX. */
 int group_get(Manager *m, const char *cgroup, Group **ret);
-int group_new(Manager *m, GroupKind kind, const char *name, const char *unit, const char *cgroup,
-                Group **ret);
+int group_new(Manager *m, GroupKind kind, const char *name, const char *unit, const char *cgroup, Group **ret);
 Group *group_free(Group *g);
 
 /* By name, by cgroup path, or by the name of a unit of the system's manager. NULL when there is none. */

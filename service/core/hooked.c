@@ -14,7 +14,7 @@
 
 #define UNHELD_KEY "unheld queues"
 
-#define UNHELD_TEXT                                                                                         \
+#define UNHELD_TEXT                                                                                                    \
         "launches of some go past the gate, and nothing else stops them: xschedctl list-queues says which (HOOKED)"
 
 /* The warning is logged once for all such queues, so that many queues make no more records; a client that makes and

@@ -134,8 +134,7 @@ static int job_make(Manager *m, uint64_t id, const char *token, uid_t uid, unsig
 }
 
 /* `group` NULL: a new one. */
-static int job_join(Job *j, Group *group, const char *name, const char *cgroup, const Settings *settings,
-                bool lowers) {
+static int job_join(Job *j, Group *group, const char *name, const char *cgroup, const Settings *settings, bool lowers) {
         Group *g = group;
 
         if (!g) {

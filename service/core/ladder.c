@@ -274,8 +274,7 @@ bool ladder_review(Entity *e, uint64_t now) {
                 return look_who_flies(e);
         }
         PreemptionChoice before = e->choice;
-        return entity_choose(e, now) || before.level != e->choice.level ||
-                        before.privileged != e->choice.privileged;
+        return entity_choose(e, now) || before.level != e->choice.level || before.privileged != e->choice.privileged;
 }
 
 /* A suspension is long, so the queue is taken off the device as far as its driver can. */
@@ -354,8 +353,7 @@ void ladder_look(Manager *m) {
 static void learn(Queue *q, uint32_t wake_ns, uint32_t call_ns) {
         Manager *m = q->manager;
         Device *d = q->device;
-        uint64_t sum = (uint64_t) wake_ns + call_ns,
-                 elapsed = ns_sub(q->obeyed_ns ?: now_ns(), q->ordered_ns);
+        uint64_t sum = (uint64_t) wake_ns + call_ns, elapsed = ns_sub(q->obeyed_ns ?: now_ns(), q->ordered_ns);
 
         /* The order was taken back before the client looked at it, and the client has carried out none before. */
         if (sum == 0)

@@ -37,7 +37,7 @@ Preemption ladder_setting(const Entity *e);
 
 /* The privileged rung, for clients that their own process cannot hold. Set as Manager.privilege by service/enforce. */
 typedef struct PrivilegeOps {
-        bool (*is_possible)(const Client *c); /* a privileged hold of this client can be tried now */
+        bool (*is_possible)(const Client *c);          /* a privileged hold of this client can be tried now */
         bool (*costs)(const Client *c, HalCosts *ret); /* false: not measured */
 } PrivilegeOps;
 
@@ -84,8 +84,7 @@ void ladder_forget(Client *c);
 
 /* Estimated time, in ns, until all launches in flight have ended. */
 uint64_t ladder_queue_drain(const Queue *q);
-uint64_t ladder_entity_drain(
-                const Entity *e); /* without queues that sit out (rota.h) and are off the device */
+uint64_t ladder_entity_drain(const Entity *e); /* without queues that sit out (rota.h) and are off the device */
 uint64_t ladder_client_drain(const Client *c);
 
 /* The highest level that a queue's driver can do, under the administrator's setting for MES; and whether MES schedules

@@ -21,8 +21,7 @@ bool origin_inherits_from(const Origin *o, const char *name) {
         return false;
 }
 
-static size_t add_layer(SettingsLayer *layers, size_t n, SettingsSource source, const char *detail,
-                const Settings *s) {
+static size_t add_layer(SettingsLayer *layers, size_t n, SettingsSource source, const char *detail, const Settings *s) {
         if (settings_is_empty(s))
                 return n;
         layers[n] = (SettingsLayer){source, detail, s};
@@ -61,17 +60,12 @@ size_t origin_layers(const Origin *o, bool inherited, const SettingsLayer *match
                 size_t before = n;
 
                 if (!own) {
-                        n = add_layer(layers, n, SETTINGS_FROM_SLICE, i->unit ?: i->path,
-                                        origin_override(i));
-                        n = add_layer(layers, n, SETTINGS_FROM_SLICE, i->unit ?: i->path,
-                                        origin_job(i, false));
+                        n = add_layer(layers, n, SETTINGS_FROM_SLICE, i->unit ?: i->path, origin_override(i));
+                        n = add_layer(layers, n, SETTINGS_FROM_SLICE, i->unit ?: i->path, origin_job(i, false));
                 }
-                n = add_layer(layers, n, own ? SETTINGS_FROM_ATTRIBUTE : SETTINGS_FROM_SLICE, i->path,
-                                &i->attr);
-                n = add_layer(layers, n, own ? SETTINGS_FROM_UNIT_FILE : SETTINGS_FROM_SLICE, i->file_detail,
-                                &i->file);
-                n = add_layer(layers, n, own ? SETTINGS_FROM_UNIT : SETTINGS_FROM_SLICE, i->unit,
-                                &i->property);
+                n = add_layer(layers, n, own ? SETTINGS_FROM_ATTRIBUTE : SETTINGS_FROM_SLICE, i->path, &i->attr);
+                n = add_layer(layers, n, own ? SETTINGS_FROM_UNIT_FILE : SETTINGS_FROM_SLICE, i->file_detail, &i->file);
+                n = add_layer(layers, n, own ? SETTINGS_FROM_UNIT : SETTINGS_FROM_SLICE, i->unit, &i->property);
                 levels += n > before;
                 if (i == o && match)
                         layers[n++] = *match;
@@ -87,22 +81,17 @@ static const Settings *origin_lowering(const Origin *o) {
         return g && g->lowering_counts ? &g->lowering : &none;
 }
 
-size_t origin_lowering_layers(
-                const Origin *o, bool inherited, SettingsLayer layers[static ORIGIN_LOWERING_MAX]) {
+size_t origin_lowering_layers(const Origin *o, bool inherited, SettingsLayer layers[static ORIGIN_LOWERING_MAX]) {
         size_t n = 0, levels = 0;
 
         for (const Origin *i = o; i && levels < ORIGIN_DEPTH; i = i->parent) {
                 size_t before = n;
 
-                n = add_layer(layers, n, i == o ? SETTINGS_FROM_ATTRIBUTE : SETTINGS_FROM_SLICE, i->path,
-                                &i->lowered);
-                n = add_layer(layers, n, i == o ? SETTINGS_FROM_USER_UNIT : SETTINGS_FROM_SLICE, i->path,
-                                &i->told);
+                n = add_layer(layers, n, i == o ? SETTINGS_FROM_ATTRIBUTE : SETTINGS_FROM_SLICE, i->path, &i->lowered);
+                n = add_layer(layers, n, i == o ? SETTINGS_FROM_USER_UNIT : SETTINGS_FROM_SLICE, i->path, &i->told);
                 if (i != o || inherited) {
-                        n = add_layer(layers, n, SETTINGS_FROM_SLICE, i->unit ?: i->path,
-                                        origin_job(i, true));
-                        n = add_layer(layers, n, SETTINGS_FROM_SLICE, i->unit ?: i->path,
-                                        origin_lowering(i));
+                        n = add_layer(layers, n, SETTINGS_FROM_SLICE, i->unit ?: i->path, origin_job(i, true));
+                        n = add_layer(layers, n, SETTINGS_FROM_SLICE, i->unit ?: i->path, origin_lowering(i));
                 }
                 levels += n > before;
         }
@@ -128,10 +117,10 @@ size_t group_layers(const Group *g, SettingsLayer layers[static GROUP_LAYERS_MAX
         if (g->job && !g->job->lowers)
                 layers[n++] = (SettingsLayer){SETTINGS_FROM_JOB, g->name, &g->job->settings};
         if (g->origin) {
-                const SettingsLayer match = {SETTINGS_FROM_CLASS, g->match_detail, &g->match,
-                                .is_of_unit = g->match_of_unit};
-                n += origin_layers(g->origin, g->kind == GROUP_JOB,
-                                settings_is_empty(&g->match) ? NULL : &match, layers + n);
+                const SettingsLayer match = {
+                                SETTINGS_FROM_CLASS, g->match_detail, &g->match, .is_of_unit = g->match_of_unit};
+                n += origin_layers(g->origin, g->kind == GROUP_JOB, settings_is_empty(&g->match) ? NULL : &match,
+                                layers + n);
         }
         if (!group_is_inner(g))
                 layers[n++] = (SettingsLayer){SETTINGS_FROM_DEFAULT, NULL, &g->manager->default_layer};

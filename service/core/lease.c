@@ -45,8 +45,8 @@ static int on_lease_timer(sd_event_source *s, uint64_t usec, void *userdata) {
 }
 
 int lease_init(Manager *m) {
-        int r = sd_event_add_time(m->event, &m->lease_source, CLOCK_MONOTONIC, UINT64_MAX,
-                        LEASE_ACCURACY_USEC, on_lease_timer, m);
+        int r = sd_event_add_time(m->event, &m->lease_source, CLOCK_MONOTONIC, UINT64_MAX, LEASE_ACCURACY_USEC,
+                        on_lease_timer, m);
         if (r < 0)
                 return r;
         (void) sd_event_source_set_description(m->lease_source, "lease");

@@ -16,8 +16,7 @@ typedef struct Known {
 
 /* A process that may register can name a device that does not exist. */
 static bool is_made_up(const Device *d) {
-        return !d->gpu && device_settings_is_empty(&d->runtime) &&
-                        !config_names_device(d->manager->config, d->id);
+        return !d->gpu && device_settings_is_empty(&d->runtime) && !config_names_device(d->manager->config, d->id);
 }
 
 static Known known_of(const Manager *m, const PolicyOps *ops) {
@@ -64,8 +63,7 @@ bool levels_update(Device *d, bool gone, uint64_t now) {
         d->level_counts = counts;
         Known known = known_of(d->manager, d->ops);
         HASH_ITER(hh, d->manager->devices, o, tmp)
-                if (o->ops == d->ops && policy_is_global(o->ops) && !(gone && o == d) &&
-                                tell(o, &known, now))
+                if (o->ops == d->ops && policy_is_global(o->ops) && !(gone && o == d) && tell(o, &known, now))
                         any = true;
         return any;
 }

@@ -21,8 +21,7 @@ bool device_policy_accepts(const PolicyOps *ops, const PolicyConfig *config) {
         return true;
 }
 
-const PolicyOps *manager_device_config(
-                Manager *m, const char *id, PolicyConfig *ret, DeviceTuning *ret_tuning) {
+const PolicyOps *manager_device_config(Manager *m, const char *id, PolicyConfig *ret, DeviceTuning *ret_tuning) {
         DeviceConfig c;
 
         config_device(m->config, id, &c);
@@ -37,8 +36,7 @@ const PolicyOps *manager_device_config(
         bool fits = device_policy_accepts(ops, &params);
         *ret = fits ? params : c.params;
         *ret_tuning = c.tuning;
-        ret_tuning->threshold_by_level =
-                        by_level && !(fits && device_settings_has_threshold(&m->every_device));
+        ret_tuning->threshold_by_level = by_level && !(fits && device_settings_has_threshold(&m->every_device));
         if (m->every_device.has_preemption)
                 ret_tuning->preemption = m->every_device.preemption;
         if (m->every_device.has_accounting)

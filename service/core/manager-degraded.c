@@ -60,8 +60,7 @@ int manager_set_degraded(Manager *m, const char *key, const char *text) {
                         i = n;
                 }
                 if (!streq_ptr(m->degraded[i], line))
-                        log_event(LOG_WARNING, MESSAGE_DEGRADED, LOG_FIELDS(.error = 0), "Degraded: %s",
-                                        line);
+                        log_event(LOG_WARNING, MESSAGE_DEGRADED, LOG_FIELDS(.error = 0), "Degraded: %s", line);
                 free(m->degraded[i]);
                 m->degraded[i] = TAKE_PTR(line);
         }

@@ -249,8 +249,7 @@ int manager_loop(Manager *m) {
                 Alertness a = manager_alertness(m);
                 bool poll = a.busy_poll_ns > 0 && now_ns() - last < a.busy_poll_ns;
 
-                realtime_set(&m->realtime,
-                                a.contended && a.busy_poll_ns == 0 && !realtime_is_busy(&m->load, now_ns()));
+                realtime_set(&m->realtime, a.contended && a.busy_poll_ns == 0 && !realtime_is_busy(&m->load, now_ns()));
                 cpu_latency_set(&m->cpu_latency, NULL, a.cpu_latency_ns);
                 r = manager_turn(m, poll ? 0 : NSEC_INFINITY);
                 if (r < 0)

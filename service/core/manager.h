@@ -118,16 +118,16 @@ typedef struct Keep {
 typedef struct Wakes {
         int epoll;
         unsigned (*hear)(Manager *m); /* wakes_turn() */
-        uint64_t looked_at; /* CLOCK_MONOTONIC ns of the last hear(); 0: not yet, not all clients are there */
-        bool busy;          /* verdicts are being made */
-        sd_event_source *timer; /* ticks while `flooded` is not empty */
-        User *flooded;          /* list */
+        uint64_t looked_at;           /* CLOCK_MONOTONIC ns of the last hear(); 0: not yet, not all clients are there */
+        bool busy;                    /* verdicts are being made */
+        sd_event_source *timer;       /* ticks while `flooded` is not empty */
+        User *flooded;                /* list */
         unsigned n_flooded;
 } Wakes;
 
 /* claim.h */
 typedef struct Claims {
-        Claim *all, *ended; /* lists: open claims, and closed ones whose clients still follow */
+        Claim *all, *ended;               /* lists: open claims, and closed ones whose clients still follow */
         struct ClaimedProcess *processes; /* uthash, by process */
         unsigned n_for_descendants;
         uint64_t next_id;
@@ -155,10 +155,9 @@ typedef struct Quick {
 
 struct Manager {
         sd_event *event;
-        struct sd_bus *bus; /* owned by the room bus; NULL without a bus */
-        Config *config;     /* xsched-conf.h; owned; replaced as a whole by manager_set_config() */
-        const struct Options *
-                        options; /* options.h; the command line; read again by manager_reload() in reload.c */
+        struct sd_bus *bus;              /* owned by the room bus; NULL without a bus */
+        Config *config;                  /* xsched-conf.h; owned; replaced as a whole by manager_set_config() */
+        const struct Options *options;   /* options.h; the command line; read again by manager_reload() in reload.c */
         struct Connections *connections; /* cgroup/connections.h; likewise */
         struct Calls *calls;             /* calls.h; likewise */
         struct Walk *walks;              /* list; walk.h */
@@ -184,8 +183,7 @@ struct Manager {
         uint64_t next_client_id;
         uint64_t next_queue_id;
         uint64_t next_job_id;
-        uint64_t client_ids_end,
-                        queue_ids_end; /* ids below these are reserved on disk: manager_reserve_ids() */
+        uint64_t client_ids_end, queue_ids_end; /* ids below these are reserved on disk: manager_reserve_ids() */
 
         AttrWatch *attr_watch; /* of origins; NULL until there is one */
         Follow *follow;        /* follow.h; while there are clients */
@@ -230,9 +228,8 @@ struct Manager {
         RealtimeLoad load;
         CpuLatency cpu_latency;
         LatencyRing latency;
-        Histogram decisions, ready_to_run; /* decision.h */
-        LatencyRing wake_latency,
-                        driver_latency; /* the latter: latency of orders to drivers, as clients tell */
+        Histogram decisions, ready_to_run;             /* decision.h */
+        LatencyRing wake_latency, driver_latency;      /* the latter: latency of orders to drivers, as clients tell */
         uint64_t ready_since[MANAGER_READY_SINCE_MAX]; /* ready edges whose verdicts are not written yet */
         unsigned n_ready_since;
         uint64_t verdict_at; /* when the last verdict of this turn was written; 0: none yet */
@@ -245,11 +242,11 @@ struct Manager {
 
         Overrides overrides; /* stored settings: they outlive a reboot */
         Ledger state;        /* manager-state.h */
-        struct StateCleaning *
-                        state_cleaning; /* manager-state.h; owned; NULL unless outdated records are being removed */
-        bool restoring;                 /* the former service's state is being read */
-        bool taping_observed;           /* taping.h */
-        bool stopping;                  /* no more signals, and no more writes of state */
+        struct StateCleaning
+                        *state_cleaning; /* manager-state.h; owned; NULL unless outdated records are being removed */
+        bool restoring;                  /* the former service's state is being read */
+        bool taping_observed;            /* taping.h */
+        bool stopping;                   /* no more signals, and no more writes of state */
 };
 
 /* Takes ownership of the configuration, and makes the event loop. The caller then attaches the rooms above core, in
@@ -277,8 +274,7 @@ int manager_loop(Manager *m);
 void manager_set_config(Manager *m, Config *config);
 
 /* manager-config.c: the configured policy, its parameters and the tuning of a device. */
-const PolicyOps *manager_device_config(
-                Manager *m, const char *id, PolicyConfig *ret, DeviceTuning *ret_tuning);
+const PolicyOps *manager_device_config(Manager *m, const char *id, PolicyConfig *ret, DeviceTuning *ret_tuning);
 
 /* Looks up a configured class for settings_resolve(). `userdata` is the Manager. */
 const Settings *manager_lookup_class(const char *name, void *userdata);

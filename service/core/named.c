@@ -12,8 +12,7 @@ size_t named_by_root(const Origin *o) {
         size_t unit = cgroup_path_trusted(o->path), n = strlen(o->path);
 
         for (o = o->parent; o; o = o->parent)
-                if (o->owner == ORIGIN_OWNER_OTHER ||
-                                (o->owner == ORIGIN_OWNER_UNKNOWN && strlen(o->path) >= unit))
+                if (o->owner == ORIGIN_OWNER_OTHER || (o->owner == ORIGIN_OWNER_UNKNOWN && strlen(o->path) >= unit))
                         n = strlen(o->path);
         return n;
 }

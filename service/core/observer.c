@@ -36,12 +36,12 @@ void observers_free(Manager *m) {
         }
 }
 
-#define TELL(m, event, ...)                                                                                 \
-        do {                                                                                                \
-                const Observer *o;                                                                          \
-                DL_FOREACH((m)->observers, o)                                                               \
-                        if (o->ops->event)                                                                  \
-                                o->ops->event(__VA_ARGS__, o->userdata);                                    \
+#define TELL(m, event, ...)                                                                                            \
+        do {                                                                                                           \
+                const Observer *o;                                                                                     \
+                DL_FOREACH((m)->observers, o)                                                                          \
+                        if (o->ops->event)                                                                             \
+                                o->ops->event(__VA_ARGS__, o->userdata);                                               \
         } while (false)
 
 int observers_client_made(Client *c) {

@@ -34,8 +34,7 @@ bool origin_take_label(Origin *o, const char *key, const char *value) {
         if (!name)
                 return false;
         LL_COUNT(o->labels, i, n);
-        OriginLabel *l = (unsigned) n < MATCH_LABELS_MAX && string_is_printable(name) ? calloc(1, sizeof(*l))
-                                                                                      : NULL;
+        OriginLabel *l = (unsigned) n < MATCH_LABELS_MAX && string_is_printable(name) ? calloc(1, sizeof(*l)) : NULL;
         if (!l)
                 return true;
         *l = (OriginLabel){.key = strdup(name), .value = strdup(value), .claimed = !given};

@@ -34,8 +34,7 @@ typedef struct Section {
         uint64_t given;
 } Section;
 
-static const ConfItem section_items[] = {
-                [SETTINGS_CLASS] = CONF_ITEM("Class", conf_type_string, Section, class, 0, 0),
+static const ConfItem section_items[] = {[SETTINGS_CLASS] = CONF_ITEM("Class", conf_type_string, Section, class, 0, 0),
                 CLASS_SETTINGS_ITEMS(Section)};
 
 static int section_open(const char *argument, void *userdata, ConfTarget *ret) {
@@ -47,10 +46,7 @@ static int section_open(const char *argument, void *userdata, ConfTarget *ret) {
 }
 
 static const ConfSection sections[] = {
-                {.name = SECTION,
-                                .items = section_items,
-                                .n_items = ELEMENTSOF(section_items),
-                                .open = section_open},
+                {.name = SECTION, .items = section_items, .n_items = ELEMENTSOF(section_items), .open = section_open},
 };
 
 /* Adds the file's settings to those of the files before. Returns whether it had any. */
@@ -90,8 +86,7 @@ void origin_take_files(Origin *o, char **files) {
         o->file.mask = (unsigned) section.given & ~(1U << SETTINGS_CLASS);
         if (!isempty(section.class) && settings_set_class(&o->file, section.class) < 0)
                 log_event(LOG_WARNING, MESSAGE_CONFIG_PROBLEM, LOG_FIELDS(.error = -EINVAL),
-                                "%s: '%s' is no name for a class, ignored", strempty(o->file_detail),
-                                section.class);
+                                "%s: '%s' is no name for a class, ignored", strempty(o->file_detail), section.class);
 }
 
 /* --- XSCHED_CLASS=, ... --- */

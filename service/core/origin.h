@@ -45,14 +45,14 @@ struct Origin {
         Settings file, property;
         Settings environment; /* the part of `property` that its processes also have in their environment */
         Settings attr;        /* attributes, where root owns the directory */
-        Settings lowered; /* attributes where another user owns it, and user.xsched.lower.*: these only lower */
-        OriginLabel *labels; /* utlist, at most MATCH_LABELS_MAX */
-        OriginOwner owner;   /* of the directory: can make and name cgroups in it */
-        Settings told;     /* told of its unit by processes of a user's manager: only lower (user-units.h) */
-        int attr_watch;    /* watch descriptor; 0: none */
-        char *file_detail; /* the last file with settings */
-        UnitQuery *query;  /* service/bus/origin-dbus.c: the question to systemd */
-        bool asked;        /* systemd has not answered yet */
+        Settings lowered;     /* attributes where another user owns it, and user.xsched.lower.*: these only lower */
+        OriginLabel *labels;  /* utlist, at most MATCH_LABELS_MAX */
+        OriginOwner owner;    /* of the directory: can make and name cgroups in it */
+        Settings told;        /* told of its unit by processes of a user's manager: only lower (user-units.h) */
+        int attr_watch;       /* watch descriptor; 0: none */
+        char *file_detail;    /* the last file with settings */
+        UnitQuery *query;     /* service/bus/origin-dbus.c: the question to systemd */
+        bool asked;           /* systemd has not answered yet */
 
         UT_hash_handle hh;
 };
@@ -83,8 +83,7 @@ size_t origin_layers(const Origin *o, bool inherited, const SettingsLayer *match
  * attributes, by units of their managers, by jobs and over the bus (the last two without those of the origin's own
  * group, unless `inherited`). `o` may be NULL. */
 #define ORIGIN_LOWERING_MAX (4U * ORIGIN_DEPTH)
-size_t origin_lowering_layers(
-                const Origin *o, bool inherited, SettingsLayer layers[static ORIGIN_LOWERING_MAX]);
+size_t origin_lowering_layers(const Origin *o, bool inherited, SettingsLayer layers[static ORIGIN_LOWERING_MAX]);
 
 /* Adds the labels of the origin and of those above it, the nearest first: all, or those that root gave to cgroups
  * within the first `named` bytes of the path. The strings are the origins'. `o` may be NULL. */

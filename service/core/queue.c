@@ -159,8 +159,8 @@ static PageHooked hooked_from(const char *s) {
 }
 
 /* Makes the object for a slot that the client has already. */
-static int queue_make(Client *c, uint64_t id, uint32_t slot, const QueueParameters *p, unsigned max_devices,
-                Queue **ret) {
+static int queue_make(
+                Client *c, uint64_t id, uint32_t slot, const QueueParameters *p, unsigned max_devices, Queue **ret) {
         _cleanup_(queue_freep)
         Queue *q = NULL;
         Manager *m = c->manager;
@@ -228,8 +228,7 @@ int queue_new(Client *c, const QueueParameters *p, Queue **ret) {
         if (r < 0)
                 return r;
         manager_reserve_ids(c->manager);
-        r = queue_make(c, c->manager->next_queue_id, slot, p, c->manager->config->limits.devices_per_user,
-                        &q);
+        r = queue_make(c, c->manager->next_queue_id, slot, p, c->manager->config->limits.devices_per_user, &q);
         if (r < 0)
                 return r;
         slot_clear(q->page_slot);

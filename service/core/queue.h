@@ -64,26 +64,25 @@ struct Queue {
         bool counted_active, counted_ready, counted_stopped; /* as its entity counts it */
 
         QuickQueue quick;
-        uint64_t seen_ns; /* when the slot was last looked at */
-        uint64_t mark_ns,
-                        flight_ns; /* edges.h: time of the last mark, and the client's count of time in flight then */
+        uint64_t seen_ns;            /* when the slot was last looked at */
+        uint64_t mark_ns, flight_ns; /* edges.h: time of the last mark, and the client's count of time in flight then */
         /* edges.h: when it was let run (0: it has been seen to launch since); what the policy had counted of it then,
          * and what the client had counted as in flight. */
         uint64_t given_ns, given_counted_ns, given_flight_ns;
-        uint64_t given_wakes; /* Entity.n_wakes then; UINT64_MAX: another queue of the entity was ready, too */
-        bool tail;            /* it is held with launches still in flight: tail.h */
+        uint64_t given_wakes;    /* Entity.n_wakes then; UINT64_MAX: another queue of the entity was ready, too */
+        bool tail;               /* it is held with launches still in flight: tail.h */
         uint64_t waits_since_ns; /* since when it has work under a hold verdict; 0: it does not wait */
         uint64_t waited_ns;      /* held_ns when that wait ended: a lower bound for the page's counter */
-        uint64_t edge_at_ns;   /* the client's stamp of the last ready edge, until a wait uses it; 0: none */
-        uint64_t wait_edge_ns; /* the stamp of the edge that began this wait; without one, as waits_since_ns */
-        bool wait_counts;      /* decision_note_run() counts this wait; false while suspended */
-        uint64_t ordered_ns;   /* when its driver got an order whose outcome is not read yet; 0: none */
-        uint64_t obeyed_ns;    /* when its driver was first seen to have obeyed; 0: not yet */
-        bool sits_out;         /* another process of its group has the turn: rota.h */
-        bool flies;            /* held, and its process had launches on the device when the hold began */
-        bool looked_for;       /* on Manager.ordered */
-        CostVote *vote;        /* its owner's; NULL before its first order */
-        bool announced;        /* on the bus */
+        uint64_t edge_at_ns;     /* the client's stamp of the last ready edge, until a wait uses it; 0: none */
+        uint64_t wait_edge_ns;   /* the stamp of the edge that began this wait; without one, as waits_since_ns */
+        bool wait_counts;        /* decision_note_run() counts this wait; false while suspended */
+        uint64_t ordered_ns;     /* when its driver got an order whose outcome is not read yet; 0: none */
+        uint64_t obeyed_ns;      /* when its driver was first seen to have obeyed; 0: not yet */
+        bool sits_out;           /* another process of its group has the turn: rota.h */
+        bool flies;              /* held, and its process had launches on the device when the hold began */
+        bool looked_for;         /* on Manager.ordered */
+        CostVote *vote;          /* its owner's; NULL before its first order */
+        bool announced;          /* on the bus */
 
         /* tell.h */
         bool untold;

@@ -62,8 +62,7 @@ bool quick_heard(Queue *q) {
 }
 
 bool quick_takes(const Queue *q) {
-        return q->quick.looked ||
-                        (q->manager->quick.n < QUICK_MAX && q->client->user->n_quick < QUICK_USER_MAX);
+        return q->quick.looked || (q->manager->quick.n < QUICK_MAX && q->client->user->n_quick < QUICK_USER_MAX);
 }
 
 /* --- looking --- */

@@ -121,8 +121,7 @@ static unsigned device_get(Record *r, const char *id, uint64_t user) {
         for (unsigned i = 0; i < r->n_devices; i++)
                 if (streq(r->devices[i].id, id))
                         return i;
-        char *copy = r->n_devices < PENDING_DEVICES_MAX && strlen(id) <= RECORD_NAME_LEN_MAX ? strdup(id)
-                                                                                             : NULL;
+        char *copy = r->n_devices < PENDING_DEVICES_MAX && strlen(id) <= RECORD_NAME_LEN_MAX ? strdup(id) : NULL;
         if (!copy)
                 return UINT_MAX;
         r->devices[r->n_devices] = (PendingDevice){.id = copy, .user = user};
@@ -140,8 +139,7 @@ static void add_others(PendingDevice *d, const uint64_t *us) {
 }
 
 /* Returns NULL when the group counts among "others". */
-static PendingGroup *pending_get(
-                Record *r, unsigned device, const char *id, const char *group, uint64_t user) {
+static PendingGroup *pending_get(Record *r, unsigned device, const char *id, const char *group, uint64_t user) {
         size_t head = strlen(id) + 1, size = head + strlen(group);
         char key[2 * (RECORD_NAME_LEN_MAX + 1)];
         PendingGroup *p;
@@ -191,8 +189,7 @@ void record_add(Record *r, const char *device, const char *group, uint64_t user,
                 add_others(r->devices + i, us);
 }
 
-void record_add_device(
-                Record *r, const char *device, uint64_t user, const uint64_t us[static _RECORD_USE_MAX]) {
+void record_add_device(Record *r, const char *device, uint64_t user, const uint64_t us[static _RECORD_USE_MAX]) {
         if (!is_anything(us, _RECORD_USE_MAX))
                 return;
         unsigned i = device_get(r, device, user);
@@ -304,8 +301,8 @@ static void add_frame_group(RecordFrame *f, RecordDevice *d, RecordName *name, c
         d->n++;
 }
 
-static RecordFrame *frame_new(Record *r, unsigned n_devices, PendingGroup *const *order,
-                RecordName *const *names, unsigned n_groups) {
+static RecordFrame *frame_new(Record *r, unsigned n_devices, PendingGroup *const *order, RecordName *const *names,
+                unsigned n_groups) {
         size_t head = sizeof(RecordFrame) + (n_groups + n_devices) * sizeof(RecordGroup);
         RecordFrame *f = malloc(head + n_devices * sizeof(RecordDevice));
         unsigned k = 0;

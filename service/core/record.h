@@ -90,8 +90,7 @@ DEFINE_TRIVIAL_CLEANUP_FUNC(Record *, record_free);
  * name. Without memory the times are lost. */
 void record_add(Record *r, const char *device, const char *group, uint64_t user,
                 const uint64_t us[static _RECORD_TIME_MAX]);
-void record_add_device(
-                Record *r, const char *device, uint64_t user, const uint64_t us[static _RECORD_USE_MAX]);
+void record_add_device(Record *r, const char *device, uint64_t user, const uint64_t us[static _RECORD_USE_MAX]);
 
 /* Ends the frame in progress, if anything was added, and begins the next; drops frames older than RECORD_SPAN_US. Does
  * not end the frame if the clock stood still or went back: what was added stays in it. */

@@ -21,13 +21,12 @@ static void group_lower_kept(const Group *g, SettingsResolved *r) {
                 return;
         }
         for (size_t i = 0; i < kept->n_lowering; i++)
-                (void) settings_lower_by(r, &kept->lowering[i].settings, kept->lowering[i].source,
-                                manager_lookup_class, g->manager);
+                (void) settings_lower_by(r, &kept->lowering[i].settings, kept->lowering[i].source, manager_lookup_class,
+                                g->manager);
 }
 
 /* Resolves the given layers on those of the group, with what lowers the group. */
-static void group_resolve_onto(
-                const Group *g, const SettingsLayer *layers, size_t n, SettingsResolved *ret) {
+static void group_resolve_onto(const Group *g, const SettingsLayer *layers, size_t n, SettingsResolved *ret) {
         settings_resolve_onto(&g->kept.base, layers, n, manager_lookup_class, g->manager, ret);
         group_lower_kept(g, ret);
 }
@@ -77,8 +76,7 @@ static void queue_resolve(Queue *q) {
                 (void) client_lower(c, &q->resolved);
         }
         queue_lower(q);
-        q->own = !settings_is_empty(&q->override) ||
-                        !settings_policy_equal(&q->resolved.policy, &c->resolved.policy);
+        q->own = !settings_is_empty(&q->override) || !settings_policy_equal(&q->resolved.policy, &c->resolved.policy);
         q->priority = q->resolved.policy.priority;
         queue_stack_boost(q);
 }
@@ -108,14 +106,13 @@ static int queue_pick_entity(Queue *q, Entity **ret) {
                 *ret = e;
                 return 0;
         }
-        return entity_new(q->device, kind, c->group, owner,
-                        own ? &c->resolved.policy : &c->group->resolved.policy, ret);
+        return entity_new(
+                        q->device, kind, c->group, owner, own ? &c->resolved.policy : &c->group->resolved.policy, ret);
 }
 
 /* Tells observers only of real changes: a change of the group calls this for each of its queues. */
 static void queue_compare_settings(Queue *q, const SettingsResolved *former) {
-        if (!settings_policy_equal(&former->policy, &q->resolved.policy) ||
-                        former->source != q->resolved.source)
+        if (!settings_policy_equal(&former->policy, &q->resolved.policy) || former->source != q->resolved.source)
                 observers_queue_changed(q, QUEUE_SETTINGS);
 }
 
@@ -265,8 +262,7 @@ void group_settings_changed(Group *g) {
 
 bool group_inherits_from(const Group *g, const char *name) {
         return g->origin &&
-                        (origin_inherits_from(g->origin, name) ||
-                                        (g->kind == GROUP_JOB && origin_is(g->origin, name)));
+                        (origin_inherits_from(g->origin, name) || (g->kind == GROUP_JOB && origin_is(g->origin, name)));
 }
 
 void groups_below_changed(Manager *m, const char *name) {

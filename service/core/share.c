@@ -22,8 +22,7 @@ static Share *share_find(const Group *g, const Device *d) {
  * belong to one cgroup or are jobs, so the last part of the name tells them apart. */
 static PolicyNodeSettings share_settings(const Share *s) {
         PolicyNodeSettings settings = settings_node(&s->group->resolved.policy);
-        const char *name = s->group->name,
-                   *slash = s->group->kind == GROUP_CGROUP ? strrchr(name, '/') : NULL;
+        const char *name = s->group->name, *slash = s->group->kind == GROUP_CGROUP ? strrchr(name, '/') : NULL;
 
         settings.name = slash ? slash + 1 : name;
         return settings;

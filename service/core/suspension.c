@@ -68,6 +68,5 @@ void group_set_suspended(Group *g, bool suspended) {
         suspension_changed(g);
         HASH_ITER(hh, g->manager->clients, c, tmp)
                 if (c->group->kind == GROUP_JOB)
-                        client_suspension_changed(
-                                        c); /* a group that holds one of its processes may be below */
+                        client_suspension_changed(c); /* a group that holds one of its processes may be below */
 }

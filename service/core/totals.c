@@ -63,8 +63,8 @@ static int totals_map(int fd, Totals *ret) {
                 if (errno != 0)
                         return negative_errno();
         }
-        void *map = mmap(NULL, MAP_SIZE, PROT_READ | PROT_WRITE,
-                        fd >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS, fd, 0);
+        void *map = mmap(NULL, MAP_SIZE, PROT_READ | PROT_WRITE, fd >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS, fd,
+                        0);
         if (map == MAP_FAILED)
                 return negative_errno();
         t.map = map;
@@ -81,8 +81,8 @@ int totals_new(int fd, Totals *ret) {
         int r = totals_map(fd, &t);
         if (r < 0)
                 return r;
-        *(TotalsHeader *) t.map = (TotalsHeader){
-                        .magic = MAGIC, .slot_size = sizeof(TotalsSlot), .n_slots = TOTALS_MAX};
+        *(TotalsHeader *) t.map =
+                        (TotalsHeader){.magic = MAGIC, .slot_size = sizeof(TotalsSlot), .n_slots = TOTALS_MAX};
         for (size_t i = TOTALS_MAX; i > 0; i--)
                 LL_PREPEND(t.free, t.nodes + i - 1);
         *ret = t;
@@ -174,10 +174,9 @@ static bool counter_is_valid(uint64_t v) {
 static bool slot_is_valid(const TotalsSlot *s) {
         return memchr(s->name, '\0', sizeof(s->name)) && string_is_printable(s->name) && s->lasts <= 1 &&
                         (!s->lasts || !strchr(s->name, '/')) && s->source < _ACCOUNT_SOURCE_MAX &&
-                        counter_is_valid(s->run_ns) && counter_is_valid(s->below_ns) &&
-                        counter_is_valid(s->kept_ns) && counter_is_valid(s->wait_ns) &&
-                        counter_is_valid(s->drain_wait_ns) && counter_is_valid(s->service_wait_ns) &&
-                        counter_is_valid(s->n_preempted);
+                        counter_is_valid(s->run_ns) && counter_is_valid(s->below_ns) && counter_is_valid(s->kept_ns) &&
+                        counter_is_valid(s->wait_ns) && counter_is_valid(s->drain_wait_ns) &&
+                        counter_is_valid(s->service_wait_ns) && counter_is_valid(s->n_preempted);
 }
 
 #define complain(why, ...) (void) snprintf(why, TOTALS_WHY_MAX, __VA_ARGS__)
@@ -225,8 +224,7 @@ static bool may_have_entry(const Totals *t, const TotalsSlot *s) {
         unsigned n_passing = HASH_COUNT(t->by_name) - t->n_lasting;
 
         return slot_is_valid(s) && !find(t, s->name) &&
-                        (s->lasts ? t->n_lasting < TOTALS_LASTING_MAX
-                                  : n_passing < TOTALS_MAX - TOTALS_LASTING_MAX);
+                        (s->lasts ? t->n_lasting < TOTALS_LASTING_MAX : n_passing < TOTALS_MAX - TOTALS_LASTING_MAX);
 }
 
 /* Takes the entries over in place, so that the file never has less than before. */
@@ -248,8 +246,7 @@ int totals_adopt(int fd, uint64_t now_s, Totals *ret) {
                 TotalsEntry *e = t.nodes + i - 1;
 
                 if (e->slot->name[0] != '\0' && may_have_entry(&t, e->slot)) {
-                        e->slot->used_s = MIN(
-                                        e->slot->used_s, now_s); /* it was in use, or the clock was wrong */
+                        e->slot->used_s = MIN(e->slot->used_s, now_s); /* it was in use, or the clock was wrong */
                         t.n_lasting += e->slot->lasts;
                         HASH_ADD_KEYPTR(hh, t.by_name, e->slot->name, strlen(e->slot->name), e);
                         continue;

@@ -85,8 +85,8 @@ static const char *unit_of(const Origin *o) {
 void user_units_apply(const UserUnits *u, uid_t uid, Origin *o) {
         char manager[128];
 
-        (void) snprintf(manager, sizeof(manager), "/user.slice/user-%u.slice/user@%u.service/",
-                        (unsigned) uid, (unsigned) uid);
+        (void) snprintf(manager, sizeof(manager), "/user.slice/user-%u.slice/user@%u.service/", (unsigned) uid,
+                        (unsigned) uid);
         for (; o && startswith(o->path, manager); o = o->parent) {
                 const UserUnit *item = find_unit(u, unit_of(o));
 

@@ -40,7 +40,7 @@ struct User {
         /* crowd.h */
         unsigned n_suspected; /* number of calls that will still be measured */
         uint64_t call_ns;     /* mean of those measured */
-        uint64_t owed_ns; /* time of long calls, while it is not certain that the client made them long */
+        uint64_t owed_ns;     /* time of long calls, while it is not certain that the client made them long */
 
         /* keep.h */
         Client *kept, *unkept; /* lists */

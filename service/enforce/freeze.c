@@ -172,14 +172,13 @@ static void retry_later(Freezer *f) {
 
 /* systemd has no such unit, or the unit has ended: then it is not frozen. */
 static bool error_is_no_unit(const sd_bus_error *e) {
-        return sd_bus_error_has_names(e, SYSTEMD_NAME ".NoSuchUnit", SYSTEMD_NAME ".UnitInactive",
-                        SYSTEMD_NAME ".NotLoaded");
+        return sd_bus_error_has_names(
+                        e, SYSTEMD_NAME ".NoSuchUnit", SYSTEMD_NAME ".UnitInactive", SYSTEMD_NAME ".NotLoaded");
 }
 
 /* Whether systemd may have frozen the unit all the same. */
 static bool error_is_unclear(const sd_bus_error *e) {
-        return sd_bus_error_has_names(
-                        e, SD_BUS_ERROR_NO_REPLY, SD_BUS_ERROR_TIMEOUT, SD_BUS_ERROR_DISCONNECTED);
+        return sd_bus_error_has_names(e, SD_BUS_ERROR_NO_REPLY, SD_BUS_ERROR_TIMEOUT, SD_BUS_ERROR_DISCONNECTED);
 }
 
 static int on_frozen(sd_bus_message *reply, void *userdata, sd_bus_error *error) {
@@ -227,8 +226,7 @@ static int ask(Freezer *f, const char *method, sd_bus_message_handler_t answer) 
 
         if (!bus)
                 return -ENOTCONN;
-        int r = sd_bus_message_new_method_call(
-                        bus, &call, SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_MANAGER, method);
+        int r = sd_bus_message_new_method_call(bus, &call, SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_MANAGER, method);
         if (r >= 0)
                 r = sd_bus_message_append(call, "s", f->unit);
         if (r >= 0)
@@ -292,8 +290,7 @@ static int freezer_get(Manager *m, const char *unit, Freezer **ret) {
                 }
                 f->manager = m;
                 HASH_ADD_KEYPTR(hh, m->freezers, f->unit, strlen(f->unit), f);
-                int r = sd_event_add_time_relative(
-                                m->event, &f->retry, CLOCK_MONOTONIC, RETRY_USEC, 0, on_retry, f);
+                int r = sd_event_add_time_relative(m->event, &f->retry, CLOCK_MONOTONIC, RETRY_USEC, 0, on_retry, f);
                 if (r >= 0)
                         r = sd_event_source_set_enabled(f->retry, SD_EVENT_OFF);
                 if (r < 0) {
@@ -348,8 +345,7 @@ static const char *freezable_unit(const Group *g) {
 
 static bool client_may_run(const Client *c) {
         for (uint32_t i = 0; i < c->n_slots; i++)
-                if (c->slots[i].queue && !queue_holds(c->slots[i].queue) &&
-                                !queue_is_suspended(c->slots[i].queue))
+                if (c->slots[i].queue && !queue_holds(c->slots[i].queue) && !queue_is_suspended(c->slots[i].queue))
                         return true;
         return false;
 }
@@ -480,8 +476,7 @@ static int thaw_and_wait(sd_bus *bus, const char *unit) {
         _cleanup_(sd_bus_error_free)
         sd_bus_error error = SD_BUS_ERROR_NULL;
 
-        int r = sd_bus_message_new_method_call(
-                        bus, &call, SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_MANAGER, "ThawUnit");
+        int r = sd_bus_message_new_method_call(bus, &call, SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_MANAGER, "ThawUnit");
         if (r >= 0)
                 r = sd_bus_message_append(call, "s", unit);
         if (r >= 0)

@@ -165,8 +165,8 @@ static uint64_t next_event(const Pauser *h) {
 
 /* Returns whether the paused process still lives. */
 static int wait_for_event(Pauser *h, int pidfd, const sigset_t *open_mask) {
-        struct pollfd p[] = {{.fd = pidfd, .events = POLLIN},
-                        {.fd = h->ends ? -1 : h->options->socket, .events = POLLIN}};
+        struct pollfd p[] = {
+                        {.fd = pidfd, .events = POLLIN}, {.fd = h->ends ? -1 : h->options->socket, .events = POLLIN}};
         uint64_t at = next_event(h);
         struct timespec ts = ns_to_timespec(ns_sub(at, now_ns()));
 

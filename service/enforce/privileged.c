@@ -29,10 +29,10 @@
 
 #define RUNTIME_DIR "/run/xschedd"
 #define PAUSER_NAME "xsched-holder"
-#define RELEASE_MAX_NS                                                                                      \
+#define RELEASE_MAX_NS                                                                                                 \
         (2 * PAGE_LEASE_NS) /* a pauser that has not ended its pause by then is killed, and another one undoes it */
-#define DEATHS_MAX    3U  /* deaths of a client's pausers, after which the rung is given up */
-#define FORMER_MAX    15U /* tries to undo a former service's pauses while one of its pausers lives: 30 s */
+#define DEATHS_MAX    3U    /* deaths of a client's pausers, after which the rung is given up */
+#define FORMER_MAX    15U   /* tries to undo a former service's pauses while one of its pausers lives: 30 s */
 #define NUMBER_SIZE   24U
 #define ARGUMENTS_MAX 8U
 
@@ -87,8 +87,8 @@ struct Privileged {
 
 /* --- children --- */
 
-static int child_start(char *const argv[], int socket, sd_event *event, sd_event_io_handler_t on_end,
-                void *userdata, Child *ret) {
+static int child_start(char *const argv[], int socket, sd_event *event, sd_event_io_handler_t on_end, void *userdata,
+                Child *ret) {
         posix_spawn_file_actions_t actions;
         posix_spawnattr_t attr;
         sigset_t none, pipe;
@@ -117,8 +117,7 @@ static int child_start(char *const argv[], int socket, sd_event *event, sd_event
 
         /* The child is ours and not reaped, so the pid is still its own. */
         Child c = {.pid = pid, .pidfd = (int) syscall(SYS_pidfd_open, pid, 0)};
-        r = c.pidfd < 0 ? negative_errno()
-                        : sd_event_add_io(event, &c.source, c.pidfd, EPOLLIN, on_end, userdata);
+        r = c.pidfd < 0 ? negative_errno() : sd_event_add_io(event, &c.source, c.pidfd, EPOLLIN, on_end, userdata);
         if (r < 0) {
                 safe_close(c.pidfd);
                 (void) kill(pid, SIGKILL);
@@ -133,8 +132,7 @@ static int child_start(char *const argv[], int socket, sd_event *event, sd_event
 static int child_reap(Child *c) {
         siginfo_t si = {0};
 
-        int r = waitid(P_PID, (id_t) c->pid, &si, WEXITED) >= 0 && si.si_code == CLD_EXITED ? si.si_status
-                                                                                            : -ECHILD;
+        int r = waitid(P_PID, (id_t) c->pid, &si, WEXITED) >= 0 && si.si_code == CLD_EXITED ? si.si_status : -ECHILD;
         sd_event_source_disable_unref(c->source);
         safe_close(c->pidfd);
         *c = (Child){.pidfd = -EBADF};
@@ -181,9 +179,8 @@ static int on_undo_end(sd_event_source *s, int fd, uint32_t events, void *userda
         if (p->undo.pid != 0)
                 return 0;
         (void) manager_set_degraded(p->manager, "holds",
-                        r == 0 || r == PAUSER_EXIT_LIVES
-                                        ? NULL
-                                        : "what was left held cannot be undone, see the journal");
+                        r == 0 || r == PAUSER_EXIT_LIVES ? NULL
+                                                         : "what was left held cannot be undone, see the journal");
         choose_all_anew(p->manager);
         return 0;
 }
@@ -204,8 +201,7 @@ static void undo_start(Privileged *p, pid_t pid, uint64_t start) {
                 return;
         log_event(LOG_ERR, MESSAGE_PRIVILEGED, LOG_FIELDS(.error = r),
                         "Failed to start %s, which undoes what was left held: %m", p->pauser);
-        (void) manager_set_degraded(
-                        p->manager, "holds", "what was left held cannot be undone: no " PAUSER_NAME);
+        (void) manager_set_degraded(p->manager, "holds", "what was left held cannot be undone: no " PAUSER_NAME);
 }
 
 /* --- one client --- */
@@ -239,8 +235,7 @@ static PrivilegedClient *pc_free(PrivilegedClient *pc) {
 }
 
 static bool is_for_ever(int error) {
-        return error == -EIO || error == -ETIME || error == -EOPNOTSUPP || error == -ENOSYS ||
-                        error == -ENODEV;
+        return error == -EIO || error == -ETIME || error == -EOPNOTSUPP || error == -ENOSYS || error == -ENODEV;
 }
 
 static void pc_failed(PrivilegedClient *pc, int error) {
@@ -254,8 +249,7 @@ static void pc_failed(PrivilegedClient *pc, int error) {
                                                 .error = error),
                                 "Process %d of %s cannot be held by privilege, lesser means have to do%s: %s",
                                 (int) c->peer.pid, c->group->name,
-                                pc->retry_at_ns == NSEC_INFINITY ? "" : " for a while",
-                                kfd_privileged_explain(error));
+                                pc->retry_at_ns == NSEC_INFINITY ? "" : " for a while", kfd_privileged_explain(error));
         pc->error = error;
         pc_set_state(pc, PRIVILEGED_FAILED);
         if (c)
@@ -273,17 +267,15 @@ static void pc_take_reply(PrivilegedClient *pc, const PauserReply *m) {
                 if (m->error < 0 && pc->wanted)
                         pc_failed(pc, m->error);
                 else if (!pc->wanted && m->wanted == 0)
-                        pc_set_state(pc,
-                                        pc->state == PRIVILEGED_FAILED ? PRIVILEGED_FAILED
-                                                                       : PRIVILEGED_RUNNING);
+                        pc_set_state(pc, pc->state == PRIVILEGED_FAILED ? PRIVILEGED_FAILED : PRIVILEGED_RUNNING);
                 else if (m->expired)
                         pc_set_state(pc, PRIVILEGED_RUNNING); /* asked for again with the next renewal */
         }
         if (m->error < 0 && m->state == KFD_TARGET_UNSURE && !pc->complained) {
                 pc->complained = true;
                 log_event(LOG_ERR, MESSAGE_PRIVILEGED, LOG_FIELDS(.pid = pc->target, .error = m->error),
-                                "Process %d, whose GPU queues are held, cannot be let go yet: %s",
-                                (int) pc->target, kfd_privileged_explain(m->error));
+                                "Process %d, whose GPU queues are held, cannot be let go yet: %s", (int) pc->target,
+                                kfd_privileged_explain(m->error));
         }
         pc->complained = pc->complained && m->state != KFD_TARGET_RUNNING;
 }
@@ -332,8 +324,7 @@ static int on_release_late(sd_event_source *s, uint64_t usec, void *userdata) {
         PrivilegedClient *pc = userdata;
 
         log_event(LOG_WARNING, MESSAGE_PRIVILEGED, LOG_FIELDS(.pid = pc->target, .error = -ETIME),
-                        "The holder of process %d does not let go: it is killed, and another undoes",
-                        (int) pc->target);
+                        "The holder of process %d does not let go: it is killed, and another undoes", (int) pc->target);
         if (pc->child.pid > 0)
                 (void) kill(pc->child.pid, SIGKILL);
         return 0;

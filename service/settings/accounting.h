@@ -13,8 +13,8 @@
 #include "common/macro.h"
 
 typedef enum Accounting {
-        ACCOUNTING_AUTO, /* of a group: as its device; of a device: what the driver counts, else samples */
-        ACCOUNTING_OFF,  /* not at all */
+        ACCOUNTING_AUTO,    /* of a group: as its device; of a device: what the driver counts, else samples */
+        ACCOUNTING_OFF,     /* not at all */
         ACCOUNTING_SAMPLED, /* watched now and then */
         ACCOUNTING_EXACT,   /* watched always */
         _ACCOUNTING_MAX,

@@ -52,8 +52,8 @@ const ConfType conf_type_percent = {"a percentage (\"25%\"), or infinity", type_
 static const ConfItem class_items[] = {
                 [SETTINGS_CLASS] = CONF_ITEM("Description", conf_type_string, Class, description, 0, 0),
                 [_SETTINGS_KEY_MAX] = CONF_ITEM("Freeze", conf_type_bool, Class, freeze, 0, 0),
-                [_SETTINGS_KEY_MAX + 1] = CONF_ITEM(
-                                "FreezeAfter", conf_type_usec, Class, freeze_after_us, 0, FREEZE_AFTER_MAX),
+                [_SETTINGS_KEY_MAX + 1] =
+                                CONF_ITEM("FreezeAfter", conf_type_usec, Class, freeze_after_us, 0, FREEZE_AFTER_MAX),
                 CLASS_SETTINGS_ITEMS(Class)};
 #define CLASS_SETTINGS_MASK (((UINT64_C(1) << _SETTINGS_KEY_MAX) - 1) & ~(UINT64_C(1) << SETTINGS_CLASS))
 
@@ -85,18 +85,14 @@ static int match_open(const char *argument, void *userdata, ConfTarget *ret) {
         return 0;
 }
 
-static int match_line(
-                const ConfItem *item, const char *value, const char *file, unsigned line, void *userdata) {
+static int match_line(const ConfItem *item, const char *value, const char *file, unsigned line, void *userdata) {
         Reading *r = userdata;
 
         return match_assign(&r->class.match, item, value, file, line);
 }
 
 const ConfSection class_sections[] = {
-                {.name = "Class",
-                                .items = class_items,
-                                .n_items = ELEMENTSOF(class_items),
-                                .open = class_open},
+                {.name = "Class", .items = class_items, .n_items = ELEMENTSOF(class_items), .open = class_open},
                 {.name = "Match",
                                 .items = match_items,
                                 .n_items = ELEMENTSOF(match_items),
@@ -200,8 +196,7 @@ static int class_load(const char *path, const char *const *dirs, ConfContext *co
         return r == -ENOMEM ? r : first_error;
 }
 
-int classes_load(const char *const *dirs, const Classes *last_good, ConfReport report, void *userdata,
-                Classes *ret) {
+int classes_load(const char *const *dirs, const Classes *last_good, ConfReport report, void *userdata, Classes *ret) {
         _cleanup_(conf_files_done)
         ConfFiles files = CONF_FILES_NULL;
         _cleanup_(classes_done)
@@ -242,8 +237,7 @@ int classes_load(const char *const *dirs, const Classes *last_good, ConfReport r
         if (!classes_find(&classes, "default")) {
                 Class fallback = class_defaults;
                 (void) snprintf(fallback.name, sizeof(fallback.name), "default");
-                (void) snprintf(fallback.description, sizeof(fallback.description),
-                                "What is in no other class");
+                (void) snprintf(fallback.description, sizeof(fallback.description), "What is in no other class");
                 int r = classes_add(&classes, &fallback);
                 if (r < 0)
                         return r;

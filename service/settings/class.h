@@ -20,8 +20,8 @@
 typedef struct Class {
         char name[SETTINGS_CLASS_MAX];
         char description[CLASS_DESCRIPTION_MAX];
-        Settings settings; /* never names a class: classes do not nest */
-        bool freeze; /* a unit that is suspended, or does not keep to a hold, is frozen, too: freeze.h */
+        Settings settings;        /* never names a class: classes do not nest */
+        bool freeze;              /* a unit that is suspended, or does not keep to a hold, is frozen, too: freeze.h */
         uint32_t freeze_after_us; /* overdue.h; 0: only when it is suspended */
         uint64_t given;           /* bits of class_sections' items */
         Match match;
@@ -41,8 +41,7 @@ typedef struct Classes {
 /* The directories hold classes.d-like content themselves, highest precedence first. `last_good` (may be NULL) is what
  * was in force. Fails with the first error of a file or directory that cannot be read, when there is a last_good to go
  * on with; else only with -ENOMEM. */
-int classes_load(const char *const *dirs, const Classes *last_good, ConfReport report, void *userdata,
-                Classes *ret);
+int classes_load(const char *const *dirs, const Classes *last_good, ConfReport report, void *userdata, Classes *ret);
 void classes_done(Classes *c);
 
 const Class *classes_find(const Classes *c, const char *name);
@@ -54,30 +53,29 @@ extern const ConfType conf_type_percent; /* into uint32_t */
 
 /* Items of the settings that files can have, in the order of SettingsKey, so that the reader's `given` is also the mask
  * of the `settings` that it reads into. SETTINGS_CLASS is the file's own. */
-#define CLASS_ITEM_OF(type, index, key, field, conf_type, min, max)                                         \
+#define CLASS_ITEM_OF(type, index, key, field, conf_type, min, max)                                                    \
         [index] = CONF_ITEM(key, conf_type, type, settings.field, min, max),
-#define CLASS_ITEM_INT(type, index, key, field, min, max)                                                   \
+#define CLASS_ITEM_INT(type, index, key, field, min, max)                                                              \
         CLASS_ITEM_OF(type, index, key, field, conf_type_int, min, max)
-#define CLASS_ITEM_UINT(type, index, key, field, min, max)                                                  \
+#define CLASS_ITEM_UINT(type, index, key, field, min, max)                                                             \
         CLASS_ITEM_OF(type, index, key, field, conf_type_uint, min, max)
-#define CLASS_ITEM_PERCENT(type, index, key, field, min, max)                                               \
+#define CLASS_ITEM_PERCENT(type, index, key, field, min, max)                                                          \
         CLASS_ITEM_OF(type, index, key, field, conf_type_percent, min, max)
-#define CLASS_ITEM_USEC(type, index, key, field, min, max)                                                  \
+#define CLASS_ITEM_USEC(type, index, key, field, min, max)                                                             \
         CLASS_ITEM_OF(type, index, key, field, conf_type_usec, (min) *NSEC_PER_USEC, (max) *NSEC_PER_USEC)
-#define CLASS_ITEM_BOOL(type, index, key, field, min, max)                                                  \
-        CLASS_ITEM_OF(type, index, key, field, conf_type_bool, 0, 0)
-#define CLASS_ITEM_PREEMPTION(type, index, key, field, min, max)                                            \
+#define CLASS_ITEM_BOOL(type, index, key, field, min, max) CLASS_ITEM_OF(type, index, key, field, conf_type_bool, 0, 0)
+#define CLASS_ITEM_PREEMPTION(type, index, key, field, min, max)                                                       \
         CLASS_ITEM_OF(type, index, key, field, conf_type_preemption, 0, 0)
-#define CLASS_ITEM_ACCOUNTING(type, index, key, field, min, max)                                            \
+#define CLASS_ITEM_ACCOUNTING(type, index, key, field, min, max)                                                       \
         CLASS_ITEM_OF(type, index, key, field, conf_type_accounting, 0, 0)
 #define CLASS_ITEM_CLASS(type, index, key, field, min, max)
-#define CLASS_ITEM(type, KEY, Name, name, field, TYPE, min, max, ...)                                       \
+#define CLASS_ITEM(type, KEY, Name, name, field, TYPE, min, max, ...)                                                  \
         CLASS_ITEM_##TYPE(type, SETTINGS_##KEY, #Name, field, min, max)
 #define CLASS_SETTINGS_ITEMS(type) SETTING_ROWS(CLASS_ITEM, type)
 
 /* What a missing one of them is. */
 #define CLASS_DEFAULT(arg, KEY, Name, name, field, TYPE, min, max, usual, ...) .field = usual,
-#define CLASS_SETTINGS_DEFAULT                                                                              \
+#define CLASS_SETTINGS_DEFAULT                                                                                         \
         { SETTING_ROWS(CLASS_DEFAULT, ) }
 
 /* The first that matches; NULL when none does. Those that match `except` (may be NULL) do not count. */

@@ -41,8 +41,7 @@ const char *device_key_range(const DeviceKey *k, char *buf, size_t size) {
         if (k->type == 'u')
                 (void) snprintf(buf, size, "%" PRIu64 "..%" PRIu64, k->min, k->max);
         else
-                (void) snprintf(buf, size, "a time span, %s..%s",
-                                format_nsec(min, sizeof(min), k->min * NSEC_PER_USEC),
+                (void) snprintf(buf, size, "a time span, %s..%s", format_nsec(min, sizeof(min), k->min * NSEC_PER_USEC),
                                 format_nsec(max, sizeof(max), k->max * NSEC_PER_USEC));
         return buf;
 }

@@ -20,11 +20,11 @@ typedef struct DeviceTuning {
         /* Nobody has set a threshold: PolicyConfig.threshold is for queues that drain, DEVICE_THRESHOLD_STOPPABLE for
          * queues that can be taken off the device. */
         bool threshold_by_level;
-        uint32_t budget_us; /* in-flight time under contention; 0: only the threshold counts */
-        uint32_t lead_us;   /* how long before a launch is expected to end the next may follow */
-        uint64_t busy_poll_ns; /* how long the service looks on for events before it sleeps, while it is contended */
+        uint32_t budget_us;      /* in-flight time under contention; 0: only the threshold counts */
+        uint32_t lead_us;        /* how long before a launch is expected to end the next may follow */
+        uint64_t busy_poll_ns;   /* how long the service looks on for events before it sleeps, while it is contended */
         uint64_t cpu_latency_ns; /* how long waking a sleeping CPU may take meanwhile; NSEC_INFINITY: as it does */
-        Preemption preemption;        /* how far holds reach on this device */
+        Preemption preemption;   /* how far holds reach on this device */
         KfdPrivilegedMode privileged; /* how the service may hold whole processes */
         Accounting accounting;        /* how time is counted of who is alone on it */
         bool adaptive;                /* what drains sooner than it could be taken off is left to drain */

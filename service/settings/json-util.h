@@ -41,9 +41,9 @@ bool json_get_bool(json_object *o, const char *key);
 void json_get_settings(json_object *o, const char *key, Settings *ret);
 
 /* Returns from the calling function with the error. */
-#define JSON_TRY(call)                                                                                      \
-        do {                                                                                                \
-                int _r = (call);                                                                            \
-                if (_r < 0)                                                                                 \
-                        return _r;                                                                          \
+#define JSON_TRY(call)                                                                                                 \
+        do {                                                                                                           \
+                int _r = (call);                                                                                       \
+                if (_r < 0)                                                                                            \
+                        return _r;                                                                                     \
         } while (false)

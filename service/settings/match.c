@@ -32,18 +32,15 @@ static const char *const match_key_table[_MATCH_KEY_MAX] = {
 };
 DEFINE_STRING_TABLE_LOOKUP(match_key, MatchKey);
 
-static const ConfType type_units = {
-                "names of services and scopes (\"train.service\", \"train-*\")", NULL, NULL};
+static const ConfType type_units = {"names of services and scopes (\"train.service\", \"train-*\")", NULL, NULL};
 static const ConfType type_slices = {"names of slices (\"gpu-batch.slice\", \"gpu-*\")", NULL, NULL};
-static const ConfType type_groups = {
-                "paths of cgroups (\"/kubepods.slice\", \"/system.slice/train-*\")", NULL, NULL};
+static const ConfType type_groups = {"paths of cgroups (\"/kubepods.slice\", \"/system.slice/train-*\")", NULL, NULL};
 static const ConfType type_users = {"names or numbers of users that there are", NULL, NULL};
 static const ConfType type_patterns = {"patterns (\"docker:*\")", NULL, NULL};
 static const ConfType type_names = {"patterns of names (\"research-*\")", NULL, NULL};
 static const ConfType type_labels = {
                 "labels, with a pattern of their value (\"app=trainer-*\") or alone (\"app\")", NULL, NULL};
-static const ConfType type_executables = {
-                "paths or names of executables (\"/usr/bin/*\", \"python3*\")", NULL, NULL};
+static const ConfType type_executables = {"paths or names of executables (\"/usr/bin/*\", \"python3*\")", NULL, NULL};
 
 const ConfItem match_items[_MATCH_KEY_MAX] = {
                 [MATCH_UNIT] = {.key = "Unit", .type = &type_units},
@@ -180,8 +177,7 @@ int match_assign(Match *m, const ConfItem *item, const char *value, const char *
                 return 0;
         }
 
-        const MatchPattern where = {
-                        .key = (MatchKey) (item - match_items), .file = (char *) file, .line = line};
+        const MatchPattern where = {.key = (MatchKey) (item - match_items), .file = (char *) file, .line = line};
         if (isempty(value)) {
                 match_forget(m, where.key);
                 return 0;
@@ -265,8 +261,8 @@ static bool slurm_fits(const char *pattern, const Container *c) {
         return glob_fits(pattern, c->slurm_job) || glob_fits(pattern, container_slurm_name(c, name));
 }
 
-static bool any_level_fits(const MatchFacts *f, const char *pattern,
-                bool (*fits)(const char *pattern, const Container *c)) {
+static bool any_level_fits(
+                const MatchFacts *f, const char *pattern, bool (*fits)(const char *pattern, const Container *c)) {
         for (size_t i = 0; i < f->n_levels; i++)
                 if (fits(pattern, f->levels + i))
                         return true;

@@ -123,8 +123,7 @@ int options_parse(int argc, char *argv[], Options *ret) {
         if (isempty(o.socket))
                 o.socket = NULL;
         if (optind < argc) {
-                fprintf(stderr, "%s: takes no arguments: '%s'\n", program_invocation_short_name,
-                                argv[optind]);
+                fprintf(stderr, "%s: takes no arguments: '%s'\n", program_invocation_short_name, argv[optind]);
                 return -EINVAL;
         }
         *ret = o;

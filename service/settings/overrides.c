@@ -123,24 +123,22 @@ void overrides_done(Overrides *s) {
 #define complain(why, ...) (void) snprintf(why, OVERRIDES_WHY_MAX, __VA_ARGS__)
 
 /* Only the first problem is reported. */
-#define complain_once(why, ...)                                                                             \
-        do {                                                                                                \
-                if (isempty(why))                                                                           \
-                        complain(why, __VA_ARGS__);                                                         \
+#define complain_once(why, ...)                                                                                        \
+        do {                                                                                                           \
+                if (isempty(why))                                                                                      \
+                        complain(why, __VA_ARGS__);                                                                    \
         } while (false)
 
 /* A time without a unit is in microseconds, as it is written here. What people write has seconds there. */
 static int parse_setting(Settings *ret, const char *key, json_object *v) {
         int k = settings_key_from_string(key);
 
-        if (k >= 0 && streq(settings_key_signature((SettingsKey) k), "t") &&
-                        json_object_is_type(v, json_type_int))
+        if (k >= 0 && streq(settings_key_signature((SettingsKey) k), "t") && json_object_is_type(v, json_type_int))
                 return settings_set_number(ret, (SettingsKey) k, json_object_get_int64(v));
         return settings_set_string(ret, key, json_object_get_string(v));
 }
 
-static void parse_settings(
-                json_object *o, const char *name, Settings *ret, char why[static OVERRIDES_WHY_MAX]) {
+static void parse_settings(json_object *o, const char *name, Settings *ret, char why[static OVERRIDES_WHY_MAX]) {
         if (!json_object_is_type(o, json_type_object)) {
                 complain_once(why, "%.64s has no settings", name);
                 return;
@@ -223,8 +221,7 @@ static json_object *parse_json(const char *text, size_t size, char why[static OV
 static int parse_root(Overrides *s, json_object *root, char why[static OVERRIDES_WHY_MAX]) {
         json_object *version, *settings;
 
-        if (!json_object_object_get_ex(root, "version", &version) ||
-                        !json_object_is_type(version, json_type_int) ||
+        if (!json_object_object_get_ex(root, "version", &version) || !json_object_is_type(version, json_type_int) ||
                         !json_object_object_get_ex(root, "overrides", &settings) ||
                         !json_object_is_type(settings, json_type_array)) {
                 complain(why, "it has no version, or no overrides");
@@ -262,11 +259,10 @@ static int set_aside(Overrides *s, char why[static OVERRIDES_WHY_MAX], const cha
         int r = state_file_set_aside(s->directory, OVERRIDES_FILE);
 
         if (r >= 0)
-                complain(why, "%s/" OVERRIDES_FILE ": %s; kept as " OVERRIDES_FILE ".bad", s->directory,
-                                reason);
+                complain(why, "%s/" OVERRIDES_FILE ": %s; kept as " OVERRIDES_FILE ".bad", s->directory, reason);
         else
-                complain(why, "%s/" OVERRIDES_FILE ": %s; it could not be kept aside: %s", s->directory,
-                                reason, strerror(-r));
+                complain(why, "%s/" OVERRIDES_FILE ": %s; it could not be kept aside: %s", s->directory, reason,
+                                strerror(-r));
         return r;
 }
 
@@ -336,8 +332,8 @@ int overrides_print(const Overrides *s, char **ret, size_t *ret_size) {
         int r = fill(s, root);
         if (r < 0)
                 return r;
-        const char *text = json_object_to_json_string_ext(root,
-                        JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED | JSON_C_TO_STRING_NOSLASHESCAPE);
+        const char *text = json_object_to_json_string_ext(
+                        root, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED | JSON_C_TO_STRING_NOSLASHESCAPE);
         if (!text || asprintf(ret, "%s\n", text) < 0)
                 return -ENOMEM;
         *ret_size = strlen(*ret);

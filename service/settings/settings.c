@@ -73,39 +73,36 @@ typedef struct Row {
 
 #define MEMBER_POLICY(field)  policy.field
 #define MEMBER_SERVICE(field) field
-#define SETTING_ROW(arg, KEY, Name, name, field_, TYPE, min_, max_, usual, LOWERS, INHERITS, WHOSE, HOME,   \
-                range_)                                                                                     \
-        [SETTINGS_##KEY] = {                                                                                \
-                        .type = TYPE_##TYPE,                                                                \
-                        .lowers = LOWERS_##LOWERS,                                                          \
-                        .is_inherited = INHERITS_##INHERITS,                                                \
-                        .is_of_groups = WHOSE_##WHOSE,                                                      \
-                        .is_of_policy = HOME_##HOME,                                                        \
-                        .min = (min_),                                                                      \
-                        .max = (max_),                                                                      \
-                        .size = sizeof(SETTING_TYPE_##TYPE),                                                \
-                        .offset = offsetof(Settings, field_),                                               \
-                        .resolved = offsetof(SettingsResolved, MEMBER_##HOME(field_)),                      \
-                        .signature = SETTING_SIGNATURE_##TYPE,                                              \
-                        .range = (range_),                                                                  \
+#define SETTING_ROW(arg, KEY, Name, name, field_, TYPE, min_, max_, usual, LOWERS, INHERITS, WHOSE, HOME, range_)      \
+        [SETTINGS_##KEY] = {                                                                                           \
+                        .type = TYPE_##TYPE,                                                                           \
+                        .lowers = LOWERS_##LOWERS,                                                                     \
+                        .is_inherited = INHERITS_##INHERITS,                                                           \
+                        .is_of_groups = WHOSE_##WHOSE,                                                                 \
+                        .is_of_policy = HOME_##HOME,                                                                   \
+                        .min = (min_),                                                                                 \
+                        .max = (max_),                                                                                 \
+                        .size = sizeof(SETTING_TYPE_##TYPE),                                                           \
+                        .offset = offsetof(Settings, field_),                                                          \
+                        .resolved = offsetof(SettingsResolved, MEMBER_##HOME(field_)),                                 \
+                        .signature = SETTING_SIGNATURE_##TYPE,                                                         \
+                        .range = (range_),                                                                             \
         },
 static const Row rows[_SETTINGS_KEY_MAX] = {SETTING_ROWS(SETTING_ROW, )};
 
-#define SETTING_USUAL(                                                                                      \
-                arg, KEY, Name, name, field, TYPE, min, max, usual, LOWERS, INHERITS, WHOSE, HOME, range)   \
+#define SETTING_USUAL(arg, KEY, Name, name, field, TYPE, min, max, usual, LOWERS, INHERITS, WHOSE, HOME, range)        \
         .MEMBER_##HOME(field) = usual,
 const SettingsResolved settings_usual = {SETTING_ROWS(SETTING_USUAL, )};
 
 #define BIT(k) (1U << (k))
 
 /* Settings that a cgroup does not inherit. */
-#define SETTING_OWN(arg, KEY, Name, name, field, TYPE, min, max, usual, LOWERS, INHERITS, ...)              \
+#define SETTING_OWN(arg, KEY, Name, name, field, TYPE, min, max, usual, LOWERS, INHERITS, ...)                         \
         | (INHERITS_##INHERITS ? 0 : BIT(SETTINGS_##KEY))
 #define OWN_KEYS (0 SETTING_ROWS(SETTING_OWN, ))
 
-#define FOREACH_KEY(k, mask)                                                                                \
-        for (unsigned _left = (mask), k; _left != 0 && (k = (unsigned) __builtin_ctz(_left), true);         \
-                        _left &= _left - 1)
+#define FOREACH_KEY(k, mask)                                                                                           \
+        for (unsigned _left = (mask), k; _left != 0 && (k = (unsigned) __builtin_ctz(_left), true); _left &= _left - 1)
 
 bool settings_key_is_inherited(SettingsKey k) {
         return rows[k].is_inherited;
@@ -346,8 +343,8 @@ static void take_values(SettingsResolved *r, unsigned *done, const Settings *s, 
 }
 
 /* Without a lookup function classes do not count. */
-static void decide(SettingsDecided *d, const SettingsLayer *layers, size_t n_layers,
-                settings_class_lookup_t lookup, void *userdata) {
+static void decide(SettingsDecided *d, const SettingsLayer *layers, size_t n_layers, settings_class_lookup_t lookup,
+                void *userdata) {
         SettingsResolved *r = &d->resolved;
 
         *d = (SettingsDecided){.resolved = settings_usual};
@@ -372,16 +369,16 @@ static void decide(SettingsDecided *d, const SettingsLayer *layers, size_t n_lay
         }
 }
 
-void settings_resolve(const SettingsLayer *layers, size_t n_layers, settings_class_lookup_t lookup,
-                void *userdata, SettingsResolved *ret) {
+void settings_resolve(const SettingsLayer *layers, size_t n_layers, settings_class_lookup_t lookup, void *userdata,
+                SettingsResolved *ret) {
         SettingsDecided d;
 
         decide(&d, layers, n_layers, lookup, userdata);
         *ret = d.resolved;
 }
 
-void settings_base_resolve(const SettingsLayer *layers, size_t n_layers, settings_class_lookup_t lookup,
-                void *userdata, SettingsBase *ret) {
+void settings_base_resolve(const SettingsLayer *layers, size_t n_layers, settings_class_lookup_t lookup, void *userdata,
+                SettingsBase *ret) {
         decide(&ret->all, layers, n_layers, lookup, userdata);
         if (ret->all.done & BIT(SETTINGS_CLASS))
                 decide(&ret->classless, layers, n_layers, NULL, NULL);
@@ -449,8 +446,8 @@ static bool lower_values(SettingsResolved *r, const Settings *s, SettingsSource 
         return changed;
 }
 
-bool settings_lower_by(SettingsResolved *r, const Settings *wish, SettingsSource source,
-                settings_class_lookup_t lookup, void *userdata) {
+bool settings_lower_by(SettingsResolved *r, const Settings *wish, SettingsSource source, settings_class_lookup_t lookup,
+                void *userdata) {
         bool changed = lower_values(r, wish, source);
 
         if (settings_has(wish, SETTINGS_CLASS) && lookup) {
@@ -473,15 +470,13 @@ bool settings_lower_by_layers(SettingsResolved *r, const SettingsLayer *layers, 
         return changed;
 }
 
-bool settings_lower(
-                SettingsResolved *r, const Settings *wish, settings_class_lookup_t lookup, void *userdata) {
+bool settings_lower(SettingsResolved *r, const Settings *wish, settings_class_lookup_t lookup, void *userdata) {
         return settings_lower_by(r, wish, SETTINGS_FROM_WISH, lookup, userdata);
 }
 
 /* Compares the settings that are in the policy's settings, which are the first member of SettingsResolved; or the other
  * ones. */
-static bool all_are_lower_or_equal(
-                const void *a, const void *b, const PolicySettings *than, bool of_policy) {
+static bool all_are_lower_or_equal(const void *a, const void *b, const PolicySettings *than, bool of_policy) {
         for (SettingsKey k = 0; k < _SETTINGS_KEY_MAX; k++)
                 if (rows[k].is_of_policy == of_policy &&
                                 !is_lower_or_equal(k, get_number(k, (const char *) a + rows[k].resolved),
@@ -489,8 +484,7 @@ static bool all_are_lower_or_equal(
                         return false;
         return true;
 }
-_Static_assert(offsetof(SettingsResolved, policy) == 0,
-                "A PolicySettings is the beginning of a SettingsResolved");
+_Static_assert(offsetof(SettingsResolved, policy) == 0, "A PolicySettings is the beginning of a SettingsResolved");
 
 bool settings_policy_is_lower_or_equal(const PolicySettings *a, const PolicySettings *b) {
         return all_are_lower_or_equal(a, b, b, true);
@@ -516,10 +510,9 @@ static const Settings *named_class(const Settings *s, settings_class_lookup_t lo
         return (settings_has(s, SETTINGS_CLASS) ? lookup(s->class, userdata) : NULL) ?: &none;
 }
 
-bool settings_ask_for_no_more(const Settings *s, const SettingsResolved *than,
-                settings_class_lookup_t lookup, void *userdata) {
-        return numbers_ask_for_no_more(s, than) &&
-                        numbers_ask_for_no_more(named_class(s, lookup, userdata), than);
+bool settings_ask_for_no_more(
+                const Settings *s, const SettingsResolved *than, settings_class_lookup_t lookup, void *userdata) {
+        return numbers_ask_for_no_more(s, than) && numbers_ask_for_no_more(named_class(s, lookup, userdata), than);
 }
 
 void settings_give_way(Settings *s, const Settings *by, settings_class_lookup_t lookup, void *userdata) {

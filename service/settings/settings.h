@@ -88,17 +88,16 @@ int settings_set_name(Settings *s, SettingsKey k, const char *name);
 #define SETTING_TAKES_PREEMPTION NAME
 #define SETTING_TAKES_ACCOUNTING NAME
 #define SETTING_TAKES_CLASS      NAME
-#define SETTING_SETTER_NUMBER(KEY, name)                                                                    \
-        static inline int settings_set_##name(Settings *s, int64_t v) {                                     \
-                return settings_set_number(s, SETTINGS_##KEY, v);                                           \
+#define SETTING_SETTER_NUMBER(KEY, name)                                                                               \
+        static inline int settings_set_##name(Settings *s, int64_t v) {                                                \
+                return settings_set_number(s, SETTINGS_##KEY, v);                                                      \
         }
-#define SETTING_SETTER_NAME(KEY, name)                                                                      \
-        static inline int settings_set_##name(Settings *s, const char *v) {                                 \
-                return settings_set_name(s, SETTINGS_##KEY, v);                                             \
+#define SETTING_SETTER_NAME(KEY, name)                                                                                 \
+        static inline int settings_set_##name(Settings *s, const char *v) {                                            \
+                return settings_set_name(s, SETTINGS_##KEY, v);                                                        \
         }
-#define SETTING_SETTER_OF(takes, KEY, name) XS_CONCAT(SETTING_SETTER_, takes)(KEY, name)
-#define SETTING_SETTER(arg, KEY, Name, name, field, TYPE, ...)                                              \
-        SETTING_SETTER_OF(SETTING_TAKES_##TYPE, KEY, name)
+#define SETTING_SETTER_OF(takes, KEY, name)                    XS_CONCAT(SETTING_SETTER_, takes)(KEY, name)
+#define SETTING_SETTER(arg, KEY, Name, name, field, TYPE, ...) SETTING_SETTER_OF(SETTING_TAKES_##TYPE, KEY, name)
 SETTING_ROWS(SETTING_SETTER, )
 
 /* From text, as a configuration file or an environment variable has it. -ENOENT: no such key; -EINVAL: not a number;
@@ -161,8 +160,7 @@ bool settings_layer_decides(const SettingsLayer *l, SettingsKey k);
 
 #define SETTING_RESOLVED_POLICY(type, field)
 #define SETTING_RESOLVED_SERVICE(type, field) type field;
-#define SETTING_RESOLVED(                                                                                   \
-                arg, KEY, Name, name, field, TYPE, min, max, usual, LOWERS, INHERITS, WHOSE, HOME, range)   \
+#define SETTING_RESOLVED(arg, KEY, Name, name, field, TYPE, min, max, usual, LOWERS, INHERITS, WHOSE, HOME, range)     \
         SETTING_RESOLVED_##HOME(SETTING_TYPE_##TYPE, field)
 typedef struct SettingsResolved {
         PolicySettings policy;
@@ -178,8 +176,8 @@ extern const SettingsResolved settings_usual;
  * SETTINGS_CLASS key is ignored, too: classes do not nest. */
 typedef const Settings *(*settings_class_lookup_t)(const char *name, void *userdata);
 
-void settings_resolve(const SettingsLayer *layers, size_t n_layers, settings_class_lookup_t lookup,
-                void *userdata, SettingsResolved *ret);
+void settings_resolve(const SettingsLayer *layers, size_t n_layers, settings_class_lookup_t lookup, void *userdata,
+                SettingsResolved *ret);
 
 /* What layers came to, kept to put stronger layers on top of it. A stronger layer may name a class, and then no class
  * below counts: so what they came to without any class is kept as well. `done`: which keys the layers decide. */
@@ -192,8 +190,8 @@ typedef struct SettingsBase {
         SettingsDecided all, classless;
 } SettingsBase;
 
-void settings_base_resolve(const SettingsLayer *layers, size_t n_layers, settings_class_lookup_t lookup,
-                void *userdata, SettingsBase *ret);
+void settings_base_resolve(const SettingsLayer *layers, size_t n_layers, settings_class_lookup_t lookup, void *userdata,
+                SettingsBase *ret);
 
 /* The same result as settings_resolve() of these layers and, below them, those of the base. */
 void settings_resolve_onto(const SettingsBase *base, const SettingsLayer *layers, size_t n_layers,
@@ -203,12 +201,11 @@ void settings_resolve_onto(const SettingsBase *base, const SettingsLayer *layers
  * number counts where it is less than that), a later deadline or laxity, a preemption that reaches further, no gang,
  * and a class by its values. A period counts where there was neither a maximum nor a minimum. Returns whether anything
  * changed. */
-bool settings_lower(
-                SettingsResolved *r, const Settings *wish, settings_class_lookup_t lookup, void *userdata);
+bool settings_lower(SettingsResolved *r, const Settings *wish, settings_class_lookup_t lookup, void *userdata);
 
 /* The same, for what lowers without being a wish of the process. */
-bool settings_lower_by(SettingsResolved *r, const Settings *wish, SettingsSource source,
-                settings_class_lookup_t lookup, void *userdata);
+bool settings_lower_by(SettingsResolved *r, const Settings *wish, SettingsSource source, settings_class_lookup_t lookup,
+                void *userdata);
 
 /* Each in turn. */
 bool settings_lower_by_layers(SettingsResolved *r, const SettingsLayer *layers, size_t n,
@@ -220,8 +217,8 @@ bool settings_policy_is_lower_or_equal(const PolicySettings *a, const PolicySett
 bool settings_is_lower_or_equal(const SettingsResolved *a, const SettingsResolved *b); /* and of groups */
 
 /* Whether s asks for no more than *than in any key, neither by itself nor by the class that it names. */
-bool settings_ask_for_no_more(const Settings *s, const SettingsResolved *than,
-                settings_class_lookup_t lookup, void *userdata);
+bool settings_ask_for_no_more(
+                const Settings *s, const SettingsResolved *than, settings_class_lookup_t lookup, void *userdata);
 
 /* Forgets the keys of *s that `by` decides now, itself or by the class that it names. Of a class that *s names, and
  * that says something of them, the rest stays. */

@@ -84,16 +84,13 @@ static const ConfType conf_type_cpu_latency = {"a time span, or infinity", type_
 static const ConfType conf_type_privileged = {"one of no, criu and debug", type_privileged, NULL};
 static const ConfType conf_type_policy = {"the name of a policy", type_policy, NULL};
 static const ConfType conf_type_log_level = {
-                "a log level (emerg, alert, crit, err, warning, notice, info, debug, or 0 to 7)",
-                type_log_level, NULL};
-static const ConfType conf_type_log_target = {
-                "a log target (auto, journal, console)", type_log_target, NULL};
+                "a log level (emerg, alert, crit, err, warning, notice, info, debug, or 0 to 7)", type_log_level, NULL};
+static const ConfType conf_type_log_target = {"a log target (auto, journal, console)", type_log_target, NULL};
 
 static const ConfItem device_items[] = {
                 /* NOLINTNEXTLINE(bugprone-sizeof-expression): the pointer is what is stored */
                 CONF_ITEM("Policy", conf_type_policy, DeviceConfig, policy, 0, 0),
-                CONF_ITEM("Concurrency", conf_type_uint, DeviceConfig, params.concurrency, 1,
-                                DEVICE_CONCURRENCY_MAX),
+                CONF_ITEM("Concurrency", conf_type_uint, DeviceConfig, params.concurrency, 1, DEVICE_CONCURRENCY_MAX),
                 CONF_ITEM("TimeSlice", conf_type_nsec, DeviceConfig, params.timeslice_ns, DEVICE_TURN_MIN,
                                 DEVICE_TURN_MAX),
                 CONF_ITEM("StarveAfter", conf_type_nsec, DeviceConfig, params.starve_ns, DEVICE_STARVE_MIN,
@@ -101,27 +98,23 @@ static const ConfItem device_items[] = {
                 CONF_ITEM("StarveRun", conf_type_nsec, DeviceConfig, params.starve_run_ns, DEVICE_TURN_MIN,
                                 DEVICE_TURN_MAX),
                 CONF_ITEM("Linger", conf_type_nsec, DeviceConfig, params.linger_ns, 0, DEVICE_LINGER_MAX),
-                CONF_ITEM("Threshold", conf_type_threshold, DeviceConfig, params.threshold, 1,
-                                SETTINGS_THRESHOLD_MAX),
+                CONF_ITEM("Threshold", conf_type_threshold, DeviceConfig, params.threshold, 1, SETTINGS_THRESHOLD_MAX),
                 CONF_ITEM("Budget", conf_type_usec, DeviceConfig, tuning.budget_us, 0, 1 * NSEC_PER_SEC),
                 CONF_ITEM("Lead", conf_type_usec, DeviceConfig, tuning.lead_us, 0, 1 * NSEC_PER_MSEC),
-                CONF_ITEM("BusyPoll", conf_type_nsec, DeviceConfig, tuning.busy_poll_ns, 0,
-                                1 * NSEC_PER_SEC),
+                CONF_ITEM("BusyPoll", conf_type_nsec, DeviceConfig, tuning.busy_poll_ns, 0, 1 * NSEC_PER_SEC),
                 CONF_ITEM("CPULatency", conf_type_cpu_latency, DeviceConfig, tuning.cpu_latency_ns, 0,
                                 1 * NSEC_PER_SEC),
                 CONF_ITEM("Preemption", conf_type_preemption, DeviceConfig, tuning.preemption, 0, 0),
                 CONF_ITEM("Adaptive", conf_type_bool, DeviceConfig, tuning.adaptive, 0, 0),
                 CONF_ITEM("Accounting", conf_type_accounting, DeviceConfig, tuning.accounting, 0, 0),
-                CONF_ITEM("PrivilegedPreemption", conf_type_privileged, DeviceConfig, tuning.privileged, 0,
-                                0),
+                CONF_ITEM("PrivilegedPreemption", conf_type_privileged, DeviceConfig, tuning.privileged, 0, 0),
                 CONF_ITEM("AllowMESPreemption", conf_type_bool, DeviceConfig, tuning.allow_mes, 0, 0),
 };
 
 static const ConfItem limits_items[] = {
                 CONF_ITEM("MaxClientsPerUser", conf_type_uint, ConfigLimits, clients_per_user, 1, 1 << 20),
                 CONF_ITEM("MaxQueuesPerUser", conf_type_uint, ConfigLimits, queues_per_user, 1, 1 << 24),
-                CONF_ITEM("MaxQueuesPerClient", conf_type_uint, ConfigLimits, queues_per_client, 1,
-                                PAGE_SLOTS_MAX),
+                CONF_ITEM("MaxQueuesPerClient", conf_type_uint, ConfigLimits, queues_per_client, 1, PAGE_SLOTS_MAX),
                 CONF_ITEM("MaxJobsPerUser", conf_type_uint, ConfigLimits, jobs_per_user, 1, 1 << 20),
                 CONF_ITEM("MaxDevicesPerUser", conf_type_uint, ConfigLimits, devices_per_user, 1, 1 << 20),
 };
@@ -232,10 +225,7 @@ const ConfSection config_sections[] = {
                                 .items = device_items,
                                 .n_items = ELEMENTSOF(device_items),
                                 .open = open_device},
-                {.name = "Limits",
-                                .items = limits_items,
-                                .n_items = ELEMENTSOF(limits_items),
-                                .open = open_limits},
+                {.name = "Limits", .items = limits_items, .n_items = ELEMENTSOF(limits_items), .open = open_limits},
                 {.name = "Log", .items = log_items, .n_items = ELEMENTSOF(log_items), .open = open_log},
 };
 const size_t config_sections_n = ELEMENTSOF(config_sections);
@@ -259,8 +249,7 @@ static void check_starve(const Loading *l, const ConfContext *c, DeviceConfig *d
         if (starve_makes_sense(&d->params))
                 return;
         char run[FORMAT_NSEC_MAX], after[FORMAT_NSEC_MAX];
-        conf_report(c, CONF_ERROR, section, 0, -EINVAL,
-                        "StarveRun=%s is not shorter than StarveAfter=%s, both ignored",
+        conf_report(c, CONF_ERROR, section, 0, -EINVAL, "StarveRun=%s is not shorter than StarveAfter=%s, both ignored",
                         format_nsec(run, sizeof(run), d->params.starve_run_ns),
                         format_nsec(after, sizeof(after), d->params.starve_ns));
         d->params.starve_run_ns = good->params.starve_run_ns;
@@ -271,8 +260,7 @@ static void device_apply(DeviceConfig *d, const DeviceSection *o) {
         for (size_t i = 0; i < ELEMENTSOF(device_items); i++)
                 if (o->given & (UINT64_C(1) << i))
                         memcpy((uint8_t *) d + device_items[i].offset,
-                                        (const uint8_t *) &o->values + device_items[i].offset,
-                                        device_items[i].size);
+                                        (const uint8_t *) &o->values + device_items[i].offset, device_items[i].size);
 }
 
 void config_device(const Config *c, const char *device_id, DeviceConfig *ret) {
@@ -303,8 +291,7 @@ bool config_names_device(const Config *c, const char *device_id) {
 static void check_devices(Loading *l, const ConfContext *c) {
         Config *config = l->config;
 
-        check_starve(l, c, &config->device, l->last_good ? &l->last_good->device : &l->defaults.device,
-                        "[Scheduler]");
+        check_starve(l, c, &config->device, l->last_good ? &l->last_good->device : &l->defaults.device, "[Scheduler]");
         for (size_t i = 0; i < config->n_sections; i++) {
                 DeviceSection *o = config->sections + i;
                 DeviceConfig d = config->device;
@@ -373,8 +360,7 @@ static int places_init(const ConfigPaths *paths, Places *ret) {
         _cleanup_(places_done)
         Places p = {0};
 
-        int r = paths->file ? places_explicit(paths->file, paths->root, &p)
-                            : places_installed(paths->root, &p);
+        int r = paths->file ? places_explicit(paths->file, paths->root, &p) : places_installed(paths->root, &p);
         if (r < 0)
                 return r;
         if (paths->classes_dir) {
@@ -412,8 +398,7 @@ static int load_files(const ConfContext *c, const Places *places) {
         return r == -ENOMEM ? r : first_error;
 }
 
-int config_load(const ConfigPaths *paths, const Config *last_good, ConfReport report, void *userdata,
-                Config **ret) {
+int config_load(const ConfigPaths *paths, const Config *last_good, ConfReport report, void *userdata, Config **ret) {
         _cleanup_(places_done)
         Places places = {0};
         _cleanup_(config_freep)
@@ -442,14 +427,13 @@ int config_load(const ConfigPaths *paths, const Config *last_good, ConfReport re
                 return r;
         r = load_files(&context, &places);
         if (r == -ENOENT && paths->file)
-                conf_report(&context, CONF_ERROR, paths->file, 0, r, "Failed to read the file: %s",
-                                strerror(-r));
+                conf_report(&context, CONF_ERROR, paths->file, 0, r, "Failed to read the file: %s", strerror(-r));
         if (r < 0 && (r == -ENOMEM || paths->file || (last_good && r != -ENOENT)))
                 return r;
         check_devices(&loading, &context);
 
-        r = classes_load((const char *const *) places.classes, last_good ? &last_good->classes : NULL,
-                        count_problem, &loading, &config->classes);
+        r = classes_load((const char *const *) places.classes, last_good ? &last_good->classes : NULL, count_problem,
+                        &loading, &config->classes);
         if (r < 0)
                 return r;
         *ret = TAKE_PTR(config);
@@ -466,8 +450,7 @@ Config *config_free(Config *c) {
 }
 
 void config_log_problem(const ConfProblem *p, void *userdata) {
-        const LogFields *fields =
-                        LOG_FIELDS(.error = p->error, .config_file = p->file, .config_line = p->line);
+        const LogFields *fields = LOG_FIELDS(.error = p->error, .config_file = p->file, .config_line = p->line);
         int level = p->severity == CONF_WARNING ? LOG_WARNING : LOG_ERR;
 
         if (p->line > 0)

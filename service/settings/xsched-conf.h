@@ -59,8 +59,7 @@ typedef struct ConfigPaths {
 
 /* Reads everything. Problems go to `report`; none of them makes it fail, except: -ENOMEM; the file that `paths` names
  * cannot be read; or there is a `last_good` and something cannot be read, so that last_good had better stay. */
-int config_load(const ConfigPaths *paths, const Config *last_good, ConfReport report, void *userdata,
-                Config **ret);
+int config_load(const ConfigPaths *paths, const Config *last_good, ConfReport report, void *userdata, Config **ret);
 Config *config_free(Config *c); /* NULL is fine; returns NULL */
 DEFINE_TRIVIAL_CLEANUP_FUNC(Config *, config_free);
 

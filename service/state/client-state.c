@@ -249,8 +249,7 @@ static int find_group(Manager *m, const Peer *peer, const char *name, Group **re
 }
 
 /* Makes copies, so that a failure leaves the caller's fds alone. */
-static int kept_fds(ClientKept *k, Peer *peer, json_object *client, int page, int lifeline, int wake,
-                int pidfd) {
+static int kept_fds(ClientKept *k, Peer *peer, json_object *client, int page, int lifeline, int wake, int pidfd) {
         k->lifeline = fcntl(lifeline, F_DUPFD_CLOEXEC, 3);
         k->wake = fcntl(wake, F_DUPFD_CLOEXEC, 3);
         if (k->lifeline < 0 || k->wake < 0)
@@ -267,8 +266,7 @@ static int kept_fds(ClientKept *k, Peer *peer, json_object *client, int page, in
         _cleanup_close_ int pidfd_copy = fcntl(pidfd, F_DUPFD_CLOEXEC, 3);
         if (pidfd_copy < 0)
                 return negative_errno();
-        r = peer_from_pidfd(pidfd_copy, (pid_t) json_get_int(client, "pid"),
-                        json_get_u64(client, "start_time"), peer);
+        r = peer_from_pidfd(pidfd_copy, (pid_t) json_get_int(client, "pid"), json_get_u64(client, "start_time"), peer);
         if (r < 0)
                 return r;
         TAKE_FD(pidfd_copy);
@@ -296,12 +294,11 @@ static int get_units(json_object *o, UserUnits *ret) {
 static const char *get_sender(const Manager *m, json_object *o) {
         char id[SD_ID128_STRING_MAX];
 
-        return bus_id(m, id) && streq_ptr(json_get_string(o, "bus"), id) ? json_get_string(o, "sender")
-                                                                         : NULL;
+        return bus_id(m, id) && streq_ptr(json_get_string(o, "bus"), id) ? json_get_string(o, "sender") : NULL;
 }
 
-static int adopt_client(Manager *m, ClientKept *k, json_object *o, int page, int lifeline, int wake,
-                int pidfd, Client **ret) {
+static int adopt_client(
+                Manager *m, ClientKept *k, json_object *o, int page, int lifeline, int wake, int pidfd, Client **ret) {
         _cleanup_(peer_done)
         Peer peer = PEER_NULL;
 

@@ -68,9 +68,7 @@ static bool has_room(const Manager *m, const Client *c) {
 }
 
 static unsigned user_share(const Manager *m) {
-        size_t by_fds = m->keep.max_fds > FDSTORE_STATE_FDS
-                        ? (m->keep.max_fds - FDSTORE_STATE_FDS) / _FD_ROLE_MAX
-                        : 0;
+        size_t by_fds = m->keep.max_fds > FDSTORE_STATE_FDS ? (m->keep.max_fds - FDSTORE_STATE_FDS) / _FD_ROLE_MAX : 0;
         size_t by_names = FDSTORE_NAMES_MAX / fdstore_names_size(m->next_client_id);
 
         size_t share = MIN(by_fds, by_names) / KEEP_SHARES;
@@ -119,8 +117,8 @@ static void say(Manager *m, User *u) {
                 return;
         u->said_unkept = is;
         (void) snprintf(key, sizeof(key), "clients of user %u", (unsigned) u->uid);
-        (void) snprintf(text, sizeof(text),
-                        "%u are kept over a restart of the service, and further ones are not: %s", u->n_kept,
+        (void) snprintf(text, sizeof(text), "%u are kept over a restart of the service, and further ones are not: %s",
+                        u->n_kept,
                         u->n_kept >= user_share(m) ? "that is a user's share of the file descriptor store"
                                                    : "the file descriptor store is full");
         if (manager_set_degraded(m, key, is ? text : NULL) < 0)
@@ -153,8 +151,7 @@ static void unstore(Client *c) {
         int r = fdstore_remove(c->id);
         if (r < 0)
                 log_event(LOG_WARNING, NULL, LOG_FIELDS(.client = c->id, .error = r),
-                                "What is kept of client %" PRIu64 " could not be dropped, ignoring: %m",
-                                c->id);
+                                "What is kept of client %" PRIu64 " could not be dropped, ignoring: %m", c->id);
         forget_kept(c);
 }
 
@@ -179,8 +176,7 @@ static bool make_room(Client *c) {
                 Client *loser = most->kept->kept_prev; /* the list's last */
                 log_event(LOG_NOTICE, MESSAGE_QUOTA,
                                 LOG_FIELDS(.client = loser->id, .pid = loser->peer.pid, .error = 0),
-                                "Client %" PRIu64
-                                " of user %u is not kept over a restart any more: the file "
+                                "Client %" PRIu64 " of user %u is not kept over a restart any more: the file "
                                 "descriptor store is full, and user %u has less in it",
                                 loser->id, (unsigned) most->uid, (unsigned) c->user->uid);
                 unstore(loser);

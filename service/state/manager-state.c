@@ -23,8 +23,7 @@ static int fill_device_settings(const DeviceSettings *s, json_object *o) {
         JSON_TRY(json_add_string(o, "policy", s->ops ? s->ops->name : NULL));
         for (size_t i = 0; i < DEVICE_KEYS_N; i++)
                 if (device_settings_has(s, device_keys + i))
-                        JSON_TRY(json_add_u64(o, device_keys[i].name,
-                                        device_key_get(device_keys + i, &s->values)));
+                        JSON_TRY(json_add_u64(o, device_keys[i].name, device_key_get(device_keys + i, &s->values)));
         if (s->has_preemption)
                 JSON_TRY(json_add_string(o, "Preemption", preemption_to_string(s->preemption)));
         if (s->has_accounting)
@@ -313,8 +312,8 @@ static int restore_device(Manager *m, json_object *o) {
         DeviceSettings s;
         Device *d;
 
-        int r = device_get(m, json_get_string(o, "id"), json_get_string(o, "name"),
-                        json_get_string(o, "backend"), DEVICE_OWNER_NONE, &d);
+        int r = device_get(m, json_get_string(o, "id"), json_get_string(o, "name"), json_get_string(o, "backend"),
+                        DEVICE_OWNER_NONE, &d);
         if (r < 0)
                 return r;
         read_device_settings(o, &s);

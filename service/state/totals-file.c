@@ -70,8 +70,7 @@ static int open_table(Manager *m, const char *runtime, bool *ret_found) {
         if (dir < 0)
                 return negative_errno();
         (void) unlinkat(dir, NEW_FILE, 0);
-        _cleanup_close_ int fd =
-                        openat(dir, NEW_FILE, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+        _cleanup_close_ int fd = openat(dir, NEW_FILE, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
         if (fd < 0)
                 return negative_errno();
         int r = totals_new(fd, &m->totals);
@@ -89,8 +88,7 @@ static int reuse_table(Manager *m, const char *runtime, bool *ret_found) {
         if (dir < 0)
                 return negative_errno();
         (void) unlinkat(dir, NEW_FILE, 0);
-        _cleanup_close_ int fd =
-                        openat(dir, TOTALS_FILE, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+        _cleanup_close_ int fd = openat(dir, TOTALS_FILE, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
         if (fd < 0)
                 return negative_errno();
         int r = totals_adopt(fd, now_s(), &m->totals);
@@ -153,9 +151,8 @@ static int copy_begin(Manager *m) {
 
         if (!c)
                 return -ENOMEM;
-        int r = state_directory("STATE_DIRECTORY", c->directory)
-                        ? totals_print(&m->totals, now_s(), &c->data, &c->size)
-                        : -ENOENT;
+        int r = state_directory("STATE_DIRECTORY", c->directory) ? totals_print(&m->totals, now_s(), &c->data, &c->size)
+                                                                 : -ENOENT;
         if (r >= 0)
                 r = -pthread_create(&c->thread, NULL, copy_thread, c);
         if (r < 0) {

@@ -143,8 +143,8 @@ static inline void compat_unlockp(int *unused) {
 }
 
 /* For the rest of the block. */
-#define COMPAT_LOCKED                                                                                       \
-        _cleanup_(compat_unlockp)                                                                           \
+#define COMPAT_LOCKED                                                                                                  \
+        _cleanup_(compat_unlockp)                                                                                      \
         _unused_ int XS_CONCAT(_locked, __LINE__) = (compat_lock(), 0)
 
 /* With the lock, and what is found is there as long as it is held. */
@@ -179,36 +179,36 @@ HwQueue *compat_get_hwq(HwQueueHandle handle);
 
 /* --- the begin of a public call --- */
 
-#define CALL_NEEDS(condition, otherwise)                                                                    \
-        do                                                                                                  \
-                if (!(condition))                                                                           \
-                        return otherwise;                                                                   \
+#define CALL_NEEDS(condition, otherwise)                                                                               \
+        do                                                                                                             \
+                if (!(condition))                                                                                      \
+                        return otherwise;                                                                              \
         while (false)
 
 /* All keep errno, and return kXSchedErrorNotFound where the handle leads to nothing. For the rest of the block `x` is
  * the XQueue, by the lock or by a reference. */
-#define CALL_LOCKED(x, xq)                                                                                  \
-        PROTECT_ERRNO;                                                                                      \
-        COMPAT_LOCKED;                                                                                      \
-        XQueue *x = compat_find(xq);                                                                        \
+#define CALL_LOCKED(x, xq)                                                                                             \
+        PROTECT_ERRNO;                                                                                                 \
+        COMPAT_LOCKED;                                                                                                 \
+        XQueue *x = compat_find(xq);                                                                                   \
         CALL_NEEDS(x, kXSchedErrorNotFound)
 
-#define CALL(x, xq)                                                                                         \
-        PROTECT_ERRNO;                                                                                      \
-        _cleanup_(compat_unrefp)                                                                            \
-        XQueue *x = compat_get(xq);                                                                         \
+#define CALL(x, xq)                                                                                                    \
+        PROTECT_ERRNO;                                                                                                 \
+        _cleanup_(compat_unrefp)                                                                                       \
+        XQueue *x = compat_get(xq);                                                                                    \
         CALL_NEEDS(x, kXSchedErrorNotFound)
 
 /* A call that waits for the XQueue's commands: none of these can make it. */
-#define CALL_WAITING(x, xq)                                                                                 \
-        CALL(x, xq);                                                                                        \
+#define CALL_WAITING(x, xq)                                                                                            \
+        CALL(x, xq);                                                                                                   \
         CALL_NEEDS(x != compat_launching, kXSchedErrorNotAllowed)
 
 /* The same for the queue of a runtime, by a reference. */
-#define CALL_HWQ(h, hwq)                                                                                    \
-        PROTECT_ERRNO;                                                                                      \
-        _cleanup_(compat_unref_hwqp)                                                                        \
-        HwQueue *h = compat_get_hwq(hwq);                                                                   \
+#define CALL_HWQ(h, hwq)                                                                                               \
+        PROTECT_ERRNO;                                                                                                 \
+        _cleanup_(compat_unref_hwqp)                                                                                   \
+        HwQueue *h = compat_get_hwq(hwq);                                                                              \
         CALL_NEEDS(h, kXSchedErrorNotFound)
 
 /* A queue of a runtime's gets its handle: what each ...QueueCreate() does. */

@@ -18,7 +18,7 @@ static bool found;
 /* The functions of the libOpenCL that the program has loaded, by the way of a layer where one is in front of it. */
 static void find(void) {
         static const char *const names[] = {"libOpenCL.so.1"};
-#define FUNCTION(name)                                                                                      \
+#define FUNCTION(name)                                                                                                 \
         { #name, &opencl_next.name }
         const RuntimeFunction functions[] = {
                         FUNCTION(clEnqueueMarkerWithWaitList),

@@ -221,8 +221,7 @@ XschedLocal side_local(Side *s) {
 /* --- the scheduler's --- */
 
 void side_take_edges(void (*edge)(XQueue *x)) {
-        for (unsigned word = 0; all.page.header && word <= all.n / 64 && word < PAGE_SLOTS_MAX / 64;
-                        word++) {
+        for (unsigned word = 0; all.page.header && word <= all.n / 64 && word < PAGE_SLOTS_MAX / 64; word++) {
                 if (atomic_load(&all.page.header->dirty[word]) == 0)
                         continue;
                 for (uint64_t bits = page_take_dirty(all.page.header, word); bits != 0; bits &= bits - 1) {

@@ -164,8 +164,7 @@ XResult XQueueSetPreemptLevel(XQueueHandle xq, XPreemptLevel level) {
 _public_
 XResult XQueueSetLaunchConfig(XQueueHandle xq, int64_t threshold, int64_t batch_size) {
         CALL_LOCKED(x, xq);
-        int64_t t = threshold > 0 ? threshold : x->threshold,
-                b = batch_size > 0 ? batch_size : x->batch_size;
+        int64_t t = threshold > 0 ? threshold : x->threshold, b = batch_size > 0 ? batch_size : x->batch_size;
         if (b > t)
                 return kXSchedErrorInvalidValue;
         x->threshold = t;
@@ -239,9 +238,7 @@ static void wait_idle(XQueue *x) {
 _public_
 XResult XQueueSuspend(XQueueHandle xq, int64_t flags) {
         CALL(x, xq);
-        if (flags &
-                                        ~(int64_t) (kQueueSuspendFlagSyncHwQueue | kQueueSuspendFlagWaitAll |
-                                                        kQueueSuspendFlagWaitIdle) &&
+        if (flags & ~(int64_t) (kQueueSuspendFlagSyncHwQueue | kQueueSuspendFlagWaitAll | kQueueSuspendFlagWaitIdle) &&
                         flags != kQueueSuspendFlagMaskAll)
                 return kXSchedErrorInvalidValue;
         if (flags != 0 && x == compat_launching)

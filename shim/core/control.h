@@ -87,9 +87,9 @@ void control_recall(Control *c); /* queues whose registration lost its reply are
 void control_drain_all(Control *c);
 
 /* hold.c */
-void hold_turn(Control *c); /* brings every queue to its verdict, a batch per device */
+void hold_turn(Control *c);                         /* brings every queue to its verdict, a batch per device */
 void hold_forget_queue(Control *c, XschedQueue *q); /* releases a queue that is dropped */
-uint64_t hold_next_ns(const Control *c); /* when hold_turn() is to be called again; NSEC_INFINITY */
+uint64_t hold_next_ns(const Control *c);            /* when hold_turn() is to be called again; NSEC_INFINITY */
 
 /* link.c */
 void link_init(Control *c);

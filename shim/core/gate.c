@@ -83,8 +83,7 @@ static void gate_in_flight(Gate *g, PageSlot *s) {
 }
 
 static void gate_drained(Gate *g, PageSlot *s) {
-        uint64_t now = now_ns(),
-                 since = atomic_exchange_explicit(&g->busy_since_ns, 0, memory_order_relaxed);
+        uint64_t now = now_ns(), since = atomic_exchange_explicit(&g->busy_since_ns, 0, memory_order_relaxed);
 
         atomic_store_explicit(&s->drained_ns, now, memory_order_relaxed);
         if (since == 0)
@@ -308,8 +307,7 @@ int gate_begin_slow(Gate *g, GateWait wait, const GateRoom *room, bool counted) 
                 }
 
                 /* The launch is counted already, so that the service knows that it waits. */
-                if (wait == GATE_WAIT && !never_wait && (room || slot_is_held(s)) &&
-                                !gate_wait(g, seat, room))
+                if (wait == GATE_WAIT && !never_wait && (room || slot_is_held(s)) && !gate_wait(g, seat, room))
                         continue;
 
                 atomic_fetch_add_explicit(&g->tracked, 1, memory_order_relaxed);
@@ -511,15 +509,13 @@ int gate_attach(Gate *g, const Page *page, uint32_t index, int wake) {
 
         atomic_store_explicit(&g->seat, seat, memory_order_seq_cst);
         atomic_store_explicit(&g->slot, s, memory_order_seq_cst);
-        atomic_store_explicit(&s->hooked, atomic_load_explicit(&g->hooked, memory_order_seq_cst),
-                        memory_order_seq_cst);
+        atomic_store_explicit(&s->hooked, atomic_load_explicit(&g->hooked, memory_order_seq_cst), memory_order_seq_cst);
 
         uint64_t n = atomic_exchange_explicit(&g->private_slot.submitted, 0, memory_order_relaxed);
         atomic_fetch_add_explicit(&s->submitted, n, memory_order_relaxed);
 
         /* Launches from before this page may still run. */
-        if (!(atomic_load_explicit(&g->private_slot.outstanding, memory_order_seq_cst) &
-                            PAGE_OUTSTANDING_UNTRACKED) &&
+        if (!(atomic_load_explicit(&g->private_slot.outstanding, memory_order_seq_cst) & PAGE_OUTSTANDING_UNTRACKED) &&
                         atomic_load_explicit(&other->users, memory_order_seq_cst) == 0)
                 return 0;
         unsigned began = page_slot_begin_open(s);

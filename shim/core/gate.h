@@ -58,8 +58,7 @@ typedef struct GateSeat {
         uint32_t index;
         int wake;                /* eventfd; stays open while the process lives */
         _Atomic uint32_t escape; /* 1: detached, no thread waits here any more */
-        _Atomic uint64_t
-                        users; /* low half: tracked launches not complete; high half: threads at work here */
+        _Atomic uint64_t users;  /* low half: tracked launches not complete; high half: threads at work here */
 } GateSeat;
 
 typedef struct Gate {
@@ -120,8 +119,7 @@ bool gate_adopt(Gate *g);
 static inline bool gate_wants_drain(Gate *g) {
         const PageSlot *s = atomic_load_explicit(&g->slot, memory_order_acquire);
         return atomic_load_explicit(&s->watch, memory_order_seq_cst) != 0 &&
-                        atomic_load_explicit(&s->outstanding, memory_order_seq_cst) &
-                        PAGE_OUTSTANDING_UNTRACKED;
+                        atomic_load_explicit(&s->outstanding, memory_order_seq_cst) & PAGE_OUTSTANDING_UNTRACKED;
 }
 
 static inline bool gate_is_watched(const Gate *g) {

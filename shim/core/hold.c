@@ -21,8 +21,7 @@
 #define RETRY_NS (20 * NSEC_PER_MSEC)
 
 static PageSlot *hold_slot(const Control *c, const XschedQueue *q) {
-        return q->state == QUEUE_ATTACHED && c->page.header && !q->dead ? page_slot(&c->page, q->slot)
-                                                                        : NULL;
+        return q->state == QUEUE_ATTACHED && c->page.header && !q->dead ? page_slot(&c->page, q->slot) : NULL;
 }
 
 /* Returns the slot's verdict word; 0 without a slot. */
@@ -35,8 +34,7 @@ static uint32_t hold_word(const Control *c, const XschedQueue *q) {
 static bool hold_ordered(const Control *c, const XschedQueue *q, uint32_t word) {
         const PageSlot *s = hold_slot(c, q);
 
-        return s && word & PAGE_VERDICT_HOLD &&
-                        atomic_load_explicit(&s->level, memory_order_relaxed) >= LEVEL_DEQUEUE;
+        return s && word & PAGE_VERDICT_HOLD && atomic_load_explicit(&s->level, memory_order_relaxed) >= LEVEL_DEQUEUE;
 }
 
 static bool hold_wanted(const Control *c, const XschedQueue *q, uint32_t word, uint64_t now) {
@@ -60,17 +58,16 @@ static void hold_tell_times(PageSlot *s, uint32_t word, bool held, uint64_t star
 
         if (ordered == 0 || ordered > start || held != !!(word & PAGE_VERDICT_HOLD))
                 return;
-        atomic_store_explicit(held ? &s->hold_wake_ns : &s->release_wake_ns, clamp_ns(start - ordered),
-                        memory_order_relaxed);
-        atomic_store_explicit(held ? &s->hold_call_ns : &s->release_call_ns, clamp_ns(end - start),
-                        memory_order_relaxed);
+        atomic_store_explicit(
+                        held ? &s->hold_wake_ns : &s->release_wake_ns, clamp_ns(start - ordered), memory_order_relaxed);
+        atomic_store_explicit(
+                        held ? &s->hold_call_ns : &s->release_call_ns, clamp_ns(end - start), memory_order_relaxed);
 }
 
 /* Stores the word that the call was made for; if it has changed meanwhile, the next turn acts on it. A refused hold, or
  * one whose lease has run out, is not reported as applied. */
 static void hold_tell(PageSlot *s, const XschedQueue *q) {
-        atomic_store_explicit(
-                        &s->applied, q->held ? q->word : q->word & ~PAGE_VERDICT_HOLD, memory_order_seq_cst);
+        atomic_store_explicit(&s->applied, q->held ? q->word : q->word & ~PAGE_VERDICT_HOLD, memory_order_seq_cst);
 }
 
 static void hold_done(const Control *c, XschedQueue *q, bool held, uint64_t start, uint64_t end) {
@@ -101,8 +98,8 @@ static void hold_apply(Control *c, uint32_t n, bool held) {
         int r = c->batch[0]->apply(c->batch, c->batch_userdata, n, held);
         uint64_t end = now_ns();
         if (r < 0)
-                client_debug("xsched: cannot %s %u queues of %s: %s", held ? "hold" : "let go", n,
-                                c->batch[0]->device, strerror(-r));
+                client_debug("xsched: cannot %s %u queues of %s: %s", held ? "hold" : "let go", n, c->batch[0]->device,
+                                strerror(-r));
         for (uint32_t i = 0; i < n; i++)
                 if (r >= 0)
                         hold_done(c, c->batch[i], held, start, end);
@@ -181,8 +178,7 @@ uint64_t hold_next_ns(const Control *c) {
                                 next = MIN(next, q->retry_at_ns);
                         if (!hold_ordered(c, q, hold_word(c, q)))
                                 continue;
-                        uint64_t lease = atomic_load_explicit(
-                                        &c->page.header->lease_until_ns, memory_order_seq_cst);
+                        uint64_t lease = atomic_load_explicit(&c->page.header->lease_until_ns, memory_order_seq_cst);
                         next = MIN(next, lease > now ? lease : now + PAGE_LEASE_RENEW_NS);
                 }
         return next;

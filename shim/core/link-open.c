@@ -14,10 +14,9 @@
 #include "common/macro.h"
 #include "shim/core/link-internal.h"
 
-#define SYSTEM_ADDRESS                                                                                      \
-        CLIENT_SOCKET_KIND                                                                                  \
-        "path=" CLIENT_SOCKET                                                                               \
-        ";unix:path=/run/dbus/system_bus_socket;unix:path=/var/run/dbus/system_bus_socket"
+#define SYSTEM_ADDRESS                                                                                                 \
+        CLIENT_SOCKET_KIND                                                                                             \
+        "path=" CLIENT_SOCKET ";unix:path=/run/dbus/system_bus_socket;unix:path=/var/run/dbus/system_bus_socket"
 
 static const char *link_address(const char *configured) {
         const char *address = configured;
@@ -42,8 +41,7 @@ static bool socket_address(const char *configured, char *buf, size_t size) {
 int link_open_socket(const char *configured, Dbus **ret) {
         char address[512];
 
-        return socket_address(configured, address, sizeof(address)) ? dbus_open(address, false, ret)
-                                                                    : -ENOENT;
+        return socket_address(configured, address, sizeof(address)) ? dbus_open(address, false, ret) : -ENOENT;
 }
 
 int link_open_bus(const char *configured, Dbus **ret) {

@@ -110,8 +110,7 @@ static const char *refusal_name(const DbusMessage *m, int r) {
 static void tell_refused(Control *c, const DbusMessage *m, int r) {
         char text[256];
 
-        (void) snprintf(text, sizeof(text), "%s%s%s", refusal_name(m, r), m->type == DBUS_ERROR ? ": " : "",
-                        m->text);
+        (void) snprintf(text, sizeof(text), "%s%s%s", refusal_name(m, r), m->type == DBUS_ERROR ? ": " : "", m->text);
         link_tell(c, "not taken by the service", text);
 }
 

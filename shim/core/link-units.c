@@ -56,8 +56,8 @@ static int tell(Asking *a, const char *assignment) {
 /* --- questions --- */
 
 /* The reader is left inside the variant's value, and reads from the message. */
-static int get(Asking *a, const char *interface, const char *property, const char *signature,
-                DbusMessage **ret, DbusReader *ret_value) {
+static int get(Asking *a, const char *interface, const char *property, const char *signature, DbusMessage **ret,
+                DbusReader *ret_value) {
         _cleanup_(dbus_writer_done)
         DbusWriter w = DBUS_WRITER_NULL;
         uint64_t now = now_ns();
@@ -80,8 +80,7 @@ static int tell_variable(Asking *a, const char *s, size_t n) {
         char text[256];
         size_t prefix = strlen(ENV_PREFIX);
 
-        if (n <= prefix || n - prefix >= sizeof(text) || memcmp(s, ENV_PREFIX, prefix) != 0 ||
-                        memchr(s, '\0', n))
+        if (n <= prefix || n - prefix >= sizeof(text) || memcmp(s, ENV_PREFIX, prefix) != 0 || memchr(s, '\0', n))
                 return 0;
         (void) snprintf(text, sizeof(text), "%.*s", (int) (n - prefix), s + prefix);
         for (char *p = text + 1; text[0] != '=' && *p && *p != '='; p++)
@@ -101,8 +100,7 @@ static int tell_variables(Asking *a, const char *property, const char *signature
         for (size_t end = dbus_read_array(&value, DBUS_ALIGN_4); r >= 0 && dbus_read_more(&value, end);) {
                 bool is_string = streq(signature, "as");
                 size_t n = 0;
-                const char *s = is_string ? dbus_read_string(&value)
-                                          : (const char *) dbus_read_bytes(&value, &n);
+                const char *s = is_string ? dbus_read_string(&value) : (const char *) dbus_read_bytes(&value, &n);
                 if (s)
                         r = tell_variable(a, s, is_string ? strlen(s) : n);
         }
@@ -195,8 +193,7 @@ static int find_units(char buf[static PATH_MAX], char **ret) {
 
         if (!f)
                 return negative_errno();
-        int n = snprintf(
-                        manager, sizeof(manager), "0::/user.slice/user-%u.slice/user@%u.service/", uid, uid);
+        int n = snprintf(manager, sizeof(manager), "0::/user.slice/user-%u.slice/user@%u.service/", uid, uid);
         while (r == 0 && fgets(line, sizeof(line), f)) {
                 if (strncmp(line, manager, (size_t) n) != 0)
                         continue;
@@ -227,8 +224,7 @@ static int tell_units(Asking *a, char *units) {
 static int open_manager(Dbus **ret) {
         char address[64];
 
-        (void) snprintf(address, sizeof(address), "unix:path=/run/user/%u/systemd/private",
-                        (unsigned) getuid());
+        (void) snprintf(address, sizeof(address), "unix:path=/run/user/%u/systemd/private", (unsigned) getuid());
         return dbus_open(address, false, ret);
 }
 

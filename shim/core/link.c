@@ -387,8 +387,7 @@ void link_lifeline(Control *c) {
 uint64_t link_next_ns(const Control *c) {
         uint64_t next = NSEC_INFINITY;
 
-        if (c->state == LINK_WAITING || c->state == LINK_CUT ||
-                        (c->state == LINK_DOWN && c->n_pages < PAGES_MAX))
+        if (c->state == LINK_WAITING || c->state == LINK_CUT || (c->state == LINK_DOWN && c->n_pages < PAGES_MAX))
                 next = c->retry_at_ns;
         if (c->state == LINK_ATTACHED && c->stalled_until_ns > 0)
                 next = MIN(next, c->stalled_until_ns);

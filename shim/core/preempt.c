@@ -178,8 +178,7 @@ static uint32_t queue_type(uint32_t type) {
 static bool is_suspended(const PreemptTarget *t, const KfdProcQueue *q) {
         if (!t)
                 return false;
-        return t->kfd.ops == &kfd_criu_ops ? t->kfd.state == KFD_TARGET_HELD
-                                           : kfd_debug_is_suspended(&t->kfd, q->id);
+        return t->kfd.ops == &kfd_criu_ops ? t->kfd.state == KFD_TARGET_HELD : kfd_debug_is_suspended(&t->kfd, q->id);
 }
 
 _public_

@@ -100,8 +100,7 @@ void process_after_queue(void) {
                 return;
         }
         /* After a failure the next queue tries again. */
-        if (atomic_compare_exchange_strong(&process.control, &life, CONTROL_STARTED) &&
-                        process_start_control() < 0)
+        if (atomic_compare_exchange_strong(&process.control, &life, CONTROL_STARTED) && process_start_control() < 0)
                 atomic_store(&process.control, CONTROL_NONE);
         client_kick();
 }

@@ -33,13 +33,13 @@ static atomic_flag free_lock = ATOMIC_FLAG_INIT;
 /* The counters of recycled queues. */
 static struct { _Atomic uint64_t launches, tracked, waited, waited_ns, expired; } retired;
 
-#define QUEUE_PUSH(list, q, link)                                                                           \
-        do {                                                                                                \
-                XschedQueue *_head = atomic_load_explicit(&(list), memory_order_relaxed);                   \
-                do                                                                                          \
-                        (q)->link = _head;                                                                  \
-                while (!atomic_compare_exchange_weak_explicit(                                              \
-                                &(list), &_head, (q), memory_order_seq_cst, memory_order_relaxed));         \
+#define QUEUE_PUSH(list, q, link)                                                                                      \
+        do {                                                                                                           \
+                XschedQueue *_head = atomic_load_explicit(&(list), memory_order_relaxed);                              \
+                do                                                                                                     \
+                        (q)->link = _head;                                                                             \
+                while (!atomic_compare_exchange_weak_explicit(                                                         \
+                                &(list), &_head, (q), memory_order_seq_cst, memory_order_relaxed));                    \
         } while (false)
 
 XschedQueue *queue_take_new(void) {
@@ -56,8 +56,8 @@ static XschedQueue *queue_pop_free(void) {
 
         XschedQueue *q = atomic_load_explicit(&free_queues, memory_order_acquire);
         while (q &&
-                        !atomic_compare_exchange_weak_explicit(&free_queues, &q, q->dead_next,
-                                        memory_order_acquire, memory_order_acquire))
+                        !atomic_compare_exchange_weak_explicit(
+                                        &free_queues, &q, q->dead_next, memory_order_acquire, memory_order_acquire))
                 ;
         atomic_flag_clear_explicit(&free_lock, memory_order_release);
         return q;
@@ -113,8 +113,7 @@ void queue_read_counters(GateCounters *ret) {
                         .expired = retired.expired,
         };
 
-        for (const XschedQueue *q = atomic_load_explicit(&all_queues, memory_order_acquire); q;
-                        q = q->all_next)
+        for (const XschedQueue *q = atomic_load_explicit(&all_queues, memory_order_acquire); q; q = q->all_next)
                 gate_read(&q->gate, &c);
         *ret = c;
 }
@@ -264,8 +263,7 @@ int queue_make(const XschedQueueInfo *info, XschedQueue **ret) {
 
 /* Walks all queues without a lock: they are never freed. */
 bool queue_any_has_others(void) {
-        for (const XschedQueue *q = atomic_load_explicit(&all_queues, memory_order_acquire); q;
-                        q = q->all_next)
+        for (const XschedQueue *q = atomic_load_explicit(&all_queues, memory_order_acquire); q; q = q->all_next)
                 if (gate_has_others(&q->gate))
                         return true;
         return false;
@@ -338,8 +336,7 @@ int xsched_queue_begin_nowait(XschedQueue *q) {
 
 /* The control thread may have waited for the queue's last launches from two pages ago. */
 static void queue_ended(XschedQueue *q) {
-        if (unlikely(atomic_load_explicit(&q->wants_room, memory_order_seq_cst)) &&
-                        gate_has_room(&q->gate) &&
+        if (unlikely(atomic_load_explicit(&q->wants_room, memory_order_seq_cst)) && gate_has_room(&q->gate) &&
                         atomic_exchange_explicit(&q->wants_room, false, memory_order_seq_cst))
                 client_kick();
 }

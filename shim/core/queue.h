@@ -57,8 +57,8 @@ struct XschedQueue {
         _Atomic uint32_t level;     /* PreemptLevel that apply() reaches; only ever lowered */
         _Atomic bool level_changed; /* the service has been told another one */
 
-        XschedQueue *all_next; /* in the list of all queues, never removed */
-        XschedQueue *new_next; /* in queue_take_new()'s list */
+        XschedQueue *all_next;  /* in the list of all queues, never removed */
+        XschedQueue *new_next;  /* in queue_take_new()'s list */
         XschedQueue *dead_next; /* in queue_take_dead()'s list, maybe while in the other one; or in the free list */
 
         /* for the control thread only */

@@ -29,8 +29,7 @@ uint32_t cuda_bound_limit(CudaQueue *q, uint64_t kind) {
         XschedQueue *xq = q->xq;
 
         if (each != 0 && n > 0) {
-                uint64_t elapsed =
-                                ns_sub(now_ns(), atomic_load_explicit(&q->since_ns, memory_order_relaxed));
+                uint64_t elapsed = ns_sub(now_ns(), atomic_load_explicit(&q->since_ns, memory_order_relaxed));
                 each = MAX(each, flying / n);
                 /* The oldest launch takes longer than all in flight should, so the known time is wrong. */
                 if (elapsed > 2 * flying)
@@ -117,8 +116,7 @@ int cuda_bound_begin(CudaQueue *q, uint64_t kind) {
 }
 
 bool cuda_bound_is_reached(CudaQueue *q, uint64_t kind) {
-        uint32_t limit = cuda_bound_limit(q, kind),
-                 n = atomic_load_explicit(&q->in_flight, memory_order_relaxed);
+        uint32_t limit = cuda_bound_limit(q, kind), n = atomic_load_explicit(&q->in_flight, memory_order_relaxed);
 
         if (xsched_queue_get_state(q->xq) & XSCHED_QUEUE_HELD)
                 return true;

@@ -59,8 +59,7 @@ void cuda_capture_begins(CudaStream stream) {
 static void drop(CudaStream stream, CudaContext context) {
         (void) pthread_mutex_lock(&origins_lock);
         for (uint32_t i = 0; i < n_origins;) {
-                if ((!context && origins[i].stream == stream) ||
-                                (context && origins[i].context == context)) {
+                if ((!context && origins[i].stream == stream) || (context && origins[i].context == context)) {
                         origins[i] = origins[--n_origins];
                         atomic_fetch_sub(&cuda_n_captures, 1);
                 } else

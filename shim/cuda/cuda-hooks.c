@@ -17,10 +17,10 @@
 #define DEVICES_MAX 64
 
 /* PARAMS and ARGS with their brackets. */
-#define HOOK(name, PARAMS)                                                                                  \
-        CudaResult name PARAMS;                                                                             \
-        _hidden_ CudaResult cuda_hook_##name PARAMS __attribute__((alias(#name)));                          \
-        _public_                                                                                            \
+#define HOOK(name, PARAMS)                                                                                             \
+        CudaResult name PARAMS;                                                                                        \
+        _hidden_ CudaResult cuda_hook_##name PARAMS __attribute__((alias(#name)));                                     \
+        _public_                                                                                                       \
         CudaResult name PARAMS
 
 #define NEXT(name, TYPES, ...) CUDA_CALL(name, CudaResult(*) TYPES, __VA_ARGS__)
@@ -66,8 +66,7 @@ void *cuda_dlsym(void *handle, const char *name) {
 }
 
 typedef CudaResult (*ProcAddress)(const char *name, void **ret, int version, uint64_t flags);
-typedef CudaResult (*ProcAddressV2)(
-                const char *name, void **ret, int version, uint64_t flags, void *ret_status);
+typedef CudaResult (*ProcAddressV2)(const char *name, void **ret, int version, uint64_t flags, void *ret_status);
 
 HOOK(cuGetProcAddress, (const char *name, void **ret, int version, uint64_t flags)) {
         CudaResult r = CUDA_CALL(cuGetProcAddress, ProcAddress, name, ret, version, flags);
@@ -87,22 +86,21 @@ HOOK(cuGetProcAddress_v2, (const char *name, void **ret, int version, uint64_t f
 
 /* --- launches --- */
 
-#define GATED(name, STREAM, PER_THREAD, WHAT, BLOCKS, TYPES, ...)                                           \
-        const CudaWork w = {                                                                                \
-                        .entry = CUDA_##name,                                                               \
-                        .per_thread = PER_THREAD,                                                           \
-                        .stream = STREAM,                                                                   \
-                        .what = WHAT,                                                                       \
-                        .blocks = BLOCKS,                                                                   \
-        };                                                                                                  \
-        CudaLaunch l;                                                                                       \
-        cuda_launch_begin(&w, &l);                                                                          \
-        CudaResult r = NEXT(name, TYPES, __VA_ARGS__);                                                      \
-        cuda_launch_end(&l, r);                                                                             \
+#define GATED(name, STREAM, PER_THREAD, WHAT, BLOCKS, TYPES, ...)                                                      \
+        const CudaWork w = {                                                                                           \
+                        .entry = CUDA_##name,                                                                          \
+                        .per_thread = PER_THREAD,                                                                      \
+                        .stream = STREAM,                                                                              \
+                        .what = WHAT,                                                                                  \
+                        .blocks = BLOCKS,                                                                              \
+        };                                                                                                             \
+        CudaLaunch l;                                                                                                  \
+        cuda_launch_begin(&w, &l);                                                                                     \
+        CudaResult r = NEXT(name, TYPES, __VA_ARGS__);                                                                 \
+        cuda_launch_end(&l, r);                                                                                        \
         return r
 
-#define DIMENSIONS                                                                                          \
-        unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared
+#define DIMENSIONS   unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared
 #define BLOCKS       ((uint64_t) gx * gy * gz)
 #define KERNEL_TYPES (CudaFunction, DIMENSIONS, CudaStream, void **, void **)
 #define KERNEL_ARGS  f, gx, gy, gz, bx, by, bz, shared, stream, params, extra
@@ -135,8 +133,7 @@ HOOK(cuLaunchKernelEx, (const CudaLaunchConfig *c, CudaFunction f, void **params
 }
 
 HOOK(cuLaunchKernelEx_ptsz, (const CudaLaunchConfig *c, CudaFunction f, void **params, void **extra)) {
-        GATED(cuLaunchKernelEx_ptsz, CONFIG_STREAM, true, f, CONFIG_BLOCKS, CONFIG_TYPES, c, f, params,
-                        extra);
+        GATED(cuLaunchKernelEx_ptsz, CONFIG_STREAM, true, f, CONFIG_BLOCKS, CONFIG_TYPES, c, f, params, extra);
 }
 
 HOOK(cuGraphLaunch, (CudaGraph graph, CudaStream stream)) {
@@ -156,8 +153,7 @@ HOOK(cuLaunchGrid, (CudaFunction f, int width, int height)) {
 }
 
 HOOK(cuLaunchGridAsync, (CudaFunction f, int width, int height, CudaStream stream)) {
-        GATED(cuLaunchGridAsync, stream, false, f, 1, (CudaFunction, int, int, CudaStream), f, width, height,
-                        stream);
+        GATED(cuLaunchGridAsync, stream, false, f, 1, (CudaFunction, int, int, CudaStream), f, width, height, stream);
 }
 
 /* One kernel on several devices, whose parts wait for each other: once the first may run, all run. */
@@ -174,8 +170,8 @@ HOOK(cuLaunchCooperativeKernelMultiDevice, (CudaLaunchParams * list, unsigned n,
                 };
                 (i == 0 ? cuda_launch_begin : cuda_launch_begin_nowait)(&w, &l[i]);
         }
-        CudaResult r = NEXT(cuLaunchCooperativeKernelMultiDevice, (CudaLaunchParams *, unsigned, unsigned),
-                        list, n, flags);
+        CudaResult r = NEXT(
+                        cuLaunchCooperativeKernelMultiDevice, (CudaLaunchParams *, unsigned, unsigned), list, n, flags);
         for (unsigned i = 0; i < n_gated; i++)
                 cuda_launch_end(&l[i], r);
         return r;
@@ -183,14 +179,14 @@ HOOK(cuLaunchCooperativeKernelMultiDevice, (CudaLaunchParams * list, unsigned n,
 
 /* --- waits --- */
 
-#define WAITS_FOR_STREAM(name, PER_THREAD)                                                                  \
-        HOOK(name, (CudaStream stream)) {                                                                   \
-                CudaWait w;                                                                                 \
-                cuda_count(CUDA_##name);                                                                    \
-                cuda_wait_begin(stream, PER_THREAD, &w);                                                    \
-                CudaResult r = NEXT(name, (CudaStream), stream);                                            \
-                cuda_wait_end(&w, r);                                                                       \
-                return r;                                                                                   \
+#define WAITS_FOR_STREAM(name, PER_THREAD)                                                                             \
+        HOOK(name, (CudaStream stream)) {                                                                              \
+                CudaWait w;                                                                                            \
+                cuda_count(CUDA_##name);                                                                               \
+                cuda_wait_begin(stream, PER_THREAD, &w);                                                               \
+                CudaResult r = NEXT(name, (CudaStream), stream);                                                       \
+                cuda_wait_end(&w, r);                                                                                  \
+                return r;                                                                                              \
         }
 WAITS_FOR_STREAM(cuStreamSynchronize, false)
 WAITS_FOR_STREAM(cuStreamSynchronize_ptsz, true)
@@ -221,10 +217,10 @@ HOOK(cuEventSynchronize, (CudaEvent event)) {
 
 /* --- ends of streams, contexts and devices: first we let go of them --- */
 
-#define DESTROYS(name, type, drop)                                                                          \
-        HOOK(name, (type what)) {                                                                           \
-                drop(what);                                                                                 \
-                return NEXT(name, (type), what);                                                            \
+#define DESTROYS(name, type, drop)                                                                                     \
+        HOOK(name, (type what)) {                                                                                      \
+                drop(what);                                                                                            \
+                return NEXT(name, (type), what);                                                                       \
         }
 DESTROYS(cuStreamDestroy, CudaStream, cuda_track_drop_stream)
 DESTROYS(cuStreamDestroy_v2, CudaStream, cuda_track_drop_stream)
@@ -249,19 +245,19 @@ static void primary_context_done(CudaDevice device) {
         int active = 1;
 
         if (device >= 0 && device < DEVICES_MAX &&
-                        CUDA_CALL(cuDevicePrimaryCtxGetState, CudaResult(*)(CudaDevice, unsigned *, int *),
-                                        device, &flags, &active) == CUDA_RESULT_SUCCESS &&
+                        CUDA_CALL(cuDevicePrimaryCtxGetState, CudaResult(*)(CudaDevice, unsigned *, int *), device,
+                                        &flags, &active) == CUDA_RESULT_SUCCESS &&
                         !active)
                 cuda_track_drop_context(atomic_load(&primaries[device]));
         cuda_track_thaw();
 }
 
-#define ENDS_PRIMARY(name)                                                                                  \
-        HOOK(name, (CudaDevice device)) {                                                                   \
-                cuda_track_freeze();                                                                        \
-                CudaResult r = NEXT(name, (CudaDevice), device);                                            \
-                primary_context_done(device);                                                               \
-                return r;                                                                                   \
+#define ENDS_PRIMARY(name)                                                                                             \
+        HOOK(name, (CudaDevice device)) {                                                                              \
+                cuda_track_freeze();                                                                                   \
+                CudaResult r = NEXT(name, (CudaDevice), device);                                                       \
+                primary_context_done(device);                                                                          \
+                return r;                                                                                              \
         }
 ENDS_PRIMARY(cuDevicePrimaryCtxRelease)
 ENDS_PRIMARY(cuDevicePrimaryCtxRelease_v2)
@@ -277,30 +273,28 @@ HOOK(cuGreenCtxDestroy, (void *green)) {
 
 /* --- captures --- */
 
-#define BEGINS_CAPTURE(name, PARAMS, TYPES, ...)                                                            \
-        HOOK(name, PARAMS) {                                                                                \
-                cuda_capture_begins(stream);                                                                \
-                CudaResult r = NEXT(name, TYPES, __VA_ARGS__);                                              \
-                cuda_capture_look(stream);                                                                  \
-                return r;                                                                                   \
+#define BEGINS_CAPTURE(name, PARAMS, TYPES, ...)                                                                       \
+        HOOK(name, PARAMS) {                                                                                           \
+                cuda_capture_begins(stream);                                                                           \
+                CudaResult r = NEXT(name, TYPES, __VA_ARGS__);                                                         \
+                cuda_capture_look(stream);                                                                             \
+                return r;                                                                                              \
         }
-#define GRAPH_PARAMS                                                                                        \
+#define GRAPH_PARAMS                                                                                                   \
         (CudaStream stream, CudaGraph graph, const void *dependencies, const void *data, size_t n, int mode)
 #define GRAPH_TYPES (CudaStream, CudaGraph, const void *, const void *, size_t, int)
 BEGINS_CAPTURE(cuStreamBeginCapture, (CudaStream stream), (CudaStream), stream)
 BEGINS_CAPTURE(cuStreamBeginCapture_ptsz, (CudaStream stream), (CudaStream), stream)
 BEGINS_CAPTURE(cuStreamBeginCapture_v2, (CudaStream stream, int mode), (CudaStream, int), stream, mode)
 BEGINS_CAPTURE(cuStreamBeginCapture_v2_ptsz, (CudaStream stream, int mode), (CudaStream, int), stream, mode)
-BEGINS_CAPTURE(cuStreamBeginCaptureToGraph, GRAPH_PARAMS, GRAPH_TYPES, stream, graph, dependencies, data, n,
-                mode)
-BEGINS_CAPTURE(cuStreamBeginCaptureToGraph_ptsz, GRAPH_PARAMS, GRAPH_TYPES, stream, graph, dependencies,
-                data, n, mode)
+BEGINS_CAPTURE(cuStreamBeginCaptureToGraph, GRAPH_PARAMS, GRAPH_TYPES, stream, graph, dependencies, data, n, mode)
+BEGINS_CAPTURE(cuStreamBeginCaptureToGraph_ptsz, GRAPH_PARAMS, GRAPH_TYPES, stream, graph, dependencies, data, n, mode)
 
-#define ENDS_CAPTURE(name)                                                                                  \
-        HOOK(name, (CudaStream stream, CudaGraph * ret)) {                                                  \
-                CudaResult r = NEXT(name, (CudaStream, CudaGraph *), stream, ret);                          \
-                cuda_capture_look(stream);                                                                  \
-                return r;                                                                                   \
+#define ENDS_CAPTURE(name)                                                                                             \
+        HOOK(name, (CudaStream stream, CudaGraph * ret)) {                                                             \
+                CudaResult r = NEXT(name, (CudaStream, CudaGraph *), stream, ret);                                     \
+                cuda_capture_look(stream);                                                                             \
+                return r;                                                                                              \
         }
 ENDS_CAPTURE(cuStreamEndCapture)
 ENDS_CAPTURE(cuStreamEndCapture_ptsz)

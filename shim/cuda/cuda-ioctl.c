@@ -127,8 +127,7 @@ static int pass_dup(const Call *c) {
 
 /* GPFIFO_SCHEDULE of a group, and of a channel of any class. */
 static bool is_schedule(uint32_t command) {
-        return command == NVRM_CMD_GROUP_SCHEDULE ||
-                        (command & 0x00ffffff) == NVRM_CMD_CHANNEL_SCHEDULE_OF_ANY;
+        return command == NVRM_CMD_GROUP_SCHEDULE || (command & 0x00ffffff) == NVRM_CMD_CHANNEL_SCHEDULE_OF_ANY;
 }
 
 static int pass_control(const Call *c) {
@@ -152,8 +151,7 @@ static int pass_control(const Call *c) {
 static int pass_object_call(const Call *c) {
         switch (c->nr) {
         case NVRM_NR_ALLOC:
-                return c->size == sizeof(NvrmAlloc) || c->size == sizeof(NvrmAllocShort) ? pass_alloc(c)
-                                                                                         : pass(c);
+                return c->size == sizeof(NvrmAlloc) || c->size == sizeof(NvrmAllocShort) ? pass_alloc(c) : pass(c);
         case NVRM_NR_FREE:
                 return c->size == sizeof(NvrmFree) ? pass_free(c) : pass(c);
         case NVRM_NR_DUP:

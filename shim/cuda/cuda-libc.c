@@ -26,8 +26,7 @@ static uint32_t hash_of(const char *s) {
 }
 
 static const ElfW(Sym) *
-                find_symbol(const uint32_t *table, const ElfW(Sym) * symbols, const char *strings,
-                                const char *name) {
+                find_symbol(const uint32_t *table, const ElfW(Sym) * symbols, const char *strings, const char *name) {
         uint32_t n_buckets = table[0], first = table[1], n_filter = table[2], hash = hash_of(name);
         const uint32_t *buckets = (const uint32_t *) ((const ElfW(Addr) *) (table + 4) + n_filter),
                        *chains = buckets + n_buckets;
@@ -63,8 +62,7 @@ static int look_into(struct dl_phdr_info *info, size_t size, void *userdata) {
                         symbols = (const void *) (info->dlpi_addr + dynamic->d_un.d_ptr);
                 else if (dynamic->d_tag == DT_STRTAB)
                         strings = (const void *) (info->dlpi_addr + dynamic->d_un.d_ptr);
-        const ElfW(Sym) *found =
-                        hashes && symbols && strings ? find_symbol(hashes, symbols, strings, s->name) : NULL;
+        const ElfW(Sym) *found = hashes && symbols && strings ? find_symbol(hashes, symbols, strings, s->name) : NULL;
         if (found)
                 s->found = (void *) (info->dlpi_addr + found->st_value);
         return found != NULL;

@@ -33,8 +33,7 @@ static void event_free(CudaEvent e) {
 }
 
 static bool event_record(CudaEvent e, CudaStream stream) {
-        return CUDA_CALL(cuEventRecord, CudaResult(*)(CudaEvent, CudaStream), e, stream) ==
-                        CUDA_RESULT_SUCCESS;
+        return CUDA_CALL(cuEventRecord, CudaResult(*)(CudaEvent, CudaStream), e, stream) == CUDA_RESULT_SUCCESS;
 }
 
 CudaMark *cuda_mark_at(CudaQueue *q, uint32_t i) {
@@ -89,8 +88,8 @@ uint64_t cuda_sample_take(CudaQueue *q, const CudaMark *m) {
         const CudaTimed *t = &q->timed[m->timed];
         float ms = 0;
 
-        if (CUDA_CALL(cuEventElapsedTime, CudaResult(*)(float *, CudaEvent, CudaEvent), &ms, t->begin,
-                            t->end) != CUDA_RESULT_SUCCESS ||
+        if (CUDA_CALL(cuEventElapsedTime, CudaResult(*)(float *, CudaEvent, CudaEvent), &ms, t->begin, t->end) !=
+                                        CUDA_RESULT_SUCCESS ||
                         !(ms > 0) || ms > SAMPLE_MOST_MS)
                 return 0;
         uint64_t ns = (uint64_t) ((double) ms * (double) NSEC_PER_MSEC);
@@ -106,9 +105,7 @@ static bool sample_is_due(CudaQueue *q, uint64_t kind) {
                 return false;
         }
         if (expected != 0)
-                q->to_sample = expected >= LONG_NS      ? SAMPLE_LONG
-                                : expected >= MIDDLE_NS ? SAMPLE_MIDDLE
-                                                        : SAMPLE_SHORT;
+                q->to_sample = expected >= LONG_NS ? SAMPLE_LONG : expected >= MIDDLE_NS ? SAMPLE_MIDDLE : SAMPLE_SHORT;
         return !q->own_default && !q->gone && !q->lost;
 }
 

@@ -36,7 +36,7 @@ extern _hidden_ CudaAny cuda_next[_CUDA_ENTRY_MAX];
 /* The number of calls of each entry; of launches only those that went to the device, which captured ones do not. */
 extern _hidden_ _Atomic uint64_t cuda_counts[_CUDA_ENTRY_MAX];
 
-#define CUDA_CALL(name, type, ...)                                                                          \
+#define CUDA_CALL(name, type, ...)                                                                                     \
         (((type) (uintptr_t) __atomic_load_n(&cuda_next[CUDA_##name], __ATOMIC_RELAXED))(__VA_ARGS__))
 
 static inline void cuda_count(CudaEntry e) {

@@ -16,8 +16,7 @@ static size_t n_objects, batch_size;
 static uint64_t last_serial;
 
 bool cuda_class_is_client(uint32_t class) {
-        return class == NVRM_CLASS_ROOT || class == NVRM_CLASS_ROOT_NON_PRIVILEGED ||
-                        class == NVRM_CLASS_ROOT_CLIENT;
+        return class == NVRM_CLASS_ROOT || class == NVRM_CLASS_ROOT_NON_PRIVILEGED || class == NVRM_CLASS_ROOT_CLIENT;
 }
 
 bool cuda_class_is_device(uint32_t class) {

@@ -205,18 +205,17 @@ static Table *table_with_room(void) {
 /* --- queues --- */
 
 /* Describes the device: the same in every process, and the same as the OpenCL layer's. */
-static bool device_describe(
-                CudaDevice device, char *ret_id, size_t id_size, char *ret_name, size_t name_size) {
+static bool device_describe(CudaDevice device, char *ret_id, size_t id_size, char *ret_name, size_t name_size) {
         char pci[32] = "";
 
-        if (CUDA_CALL(cuDeviceGetPCIBusId, CudaResult(*)(char *, int, CudaDevice), pci, sizeof(pci) - 1,
-                            device) != CUDA_RESULT_SUCCESS)
+        if (CUDA_CALL(cuDeviceGetPCIBusId, CudaResult(*)(char *, int, CudaDevice), pci, sizeof(pci) - 1, device) !=
+                        CUDA_RESULT_SUCCESS)
                 return false;
         for (char *p = pci; *p; p++)
                 *p = (char) tolower((unsigned char) *p);
         (void) snprintf(ret_id, id_size, "pci:%s", pci);
-        if (CUDA_CALL(cuDeviceGetName, CudaResult(*)(char *, int, CudaDevice), ret_name, (int) name_size,
-                            device) != CUDA_RESULT_SUCCESS)
+        if (CUDA_CALL(cuDeviceGetName, CudaResult(*)(char *, int, CudaDevice), ret_name, (int) name_size, device) !=
+                        CUDA_RESULT_SUCCESS)
                 ret_name[0] = '\0';
         ret_name[name_size - 1] = '\0';
         return true;
@@ -277,8 +276,8 @@ static int queue_register(CudaQueue *q, const CudaQueueOps *ops) {
 
 /* Makes a record that is in no table yet. Takes only the locks that are named here, and none while the driver is
  * asked. */
-static CudaQueue *queue_new(uint64_t key, CudaStream stream, CudaContext context, CudaDevice device,
-                bool own_default, const CudaQueueOps *ops) {
+static CudaQueue *queue_new(uint64_t key, CudaStream stream, CudaContext context, CudaDevice device, bool own_default,
+                const CudaQueueOps *ops) {
         (void) pthread_mutex_lock(&registry_lock);
         CudaQueue *q = queue_alloc();
         last_look = ops->last_look;
@@ -309,12 +308,10 @@ static CudaQueue *queue_new(uint64_t key, CudaStream stream, CudaContext context
 static bool find_context(CudaStream stream, CudaContext *ret_context, CudaDevice *ret_device) {
         CudaContext context = NULL, popped;
 
-        CudaResult r = stream ? CUDA_CALL(cuStreamGetCtx, CudaResult(*)(CudaStream, CudaContext *), stream,
-                                                &context)
+        CudaResult r = stream ? CUDA_CALL(cuStreamGetCtx, CudaResult(*)(CudaStream, CudaContext *), stream, &context)
                               : CUDA_CALL(cuCtxGetCurrent, CudaResult(*)(CudaContext *), &context);
         if (r != CUDA_RESULT_SUCCESS || !context ||
-                        CUDA_CALL(cuCtxPushCurrent_v2, CudaResult(*)(CudaContext), context) !=
-                                        CUDA_RESULT_SUCCESS)
+                        CUDA_CALL(cuCtxPushCurrent_v2, CudaResult(*)(CudaContext), context) != CUDA_RESULT_SUCCESS)
                 return false;
         r = CUDA_CALL(cuCtxGetDevice, CudaResult(*)(CudaDevice *), ret_device);
         (void) CUDA_CALL(cuCtxPopCurrent_v2, CudaResult(*)(CudaContext *), &popped);
@@ -365,8 +362,7 @@ static uint64_t stream_key(CudaStream stream, bool per_thread, bool *ret_own_def
         *ret_own_default = key == CUDA_STREAM_PER_THREAD || (key == 0 && per_thread);
         if (likely(key > CUDA_STREAM_PER_THREAD))
                 return key;
-        if (CUDA_CALL(cuCtxGetCurrent, CudaResult(*)(CudaContext *), &context) != CUDA_RESULT_SUCCESS ||
-                        !context)
+        if (CUDA_CALL(cuCtxGetCurrent, CudaResult(*)(CudaContext *), &context) != CUDA_RESULT_SUCCESS || !context)
                 return 0;
         return (uintptr_t) context + (*ret_own_default ? 3 : 1);
 }

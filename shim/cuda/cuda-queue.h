@@ -105,8 +105,7 @@ void cuda_queue_unlock(CudaQueue *q);
 typedef struct CudaQueueOps {
         void (*drain)(XschedQueue *xq, void *userdata); /* XschedQueueInfo.drain and .look */
         void (*look)(XschedQueue *xq, void *userdata);
-        void (*last_look)(
-                        CudaQueue *q); /* the process is about to end; releases the lock, which the caller took */
+        void (*last_look)(CudaQueue *q); /* the process is about to end; releases the lock, which the caller took */
 } CudaQueueOps;
 
 /* Returns the queue of a launch, making it if needed; NULL: the launch passes as without us. `per_thread`: stream 0 is

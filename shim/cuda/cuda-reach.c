@@ -56,8 +56,7 @@ static bool file_read(int fd, CudaFile *ret) {
 static bool file_is(int fd, const CudaFile *f) {
         CudaFile now;
 
-        return file_read(fd, &now) && now.device == f->device && now.special == f->special &&
-                        now.inode == f->inode;
+        return file_read(fd, &now) && now.device == f->device && now.special == f->special && now.inode == f->inode;
 }
 
 void cuda_reach_note_file(CudaObject *client, int fd) {
@@ -93,8 +92,7 @@ static bool file_knows(int fd, const CudaObject *client) {
 
         if (!file_is(fd, &client->file))
                 return false;
-        int r = nvrm_control(cuda_next_ioctl, fd, client->id, client->id, NVRM_CMD_GPU_GET_PCI_INFO, &pci,
-                        sizeof(pci));
+        int r = nvrm_control(cuda_next_ioctl, fd, client->id, client->id, NVRM_CMD_GPU_GET_PCI_INFO, &pci, sizeof(pci));
         return r != -ENOENT && r != -ESTALE;
 }
 
@@ -127,8 +125,7 @@ static CudaGpu *gpu_ask(int fd, uint32_t client, uint32_t subdevice) {
         if (nvrm_control(checked_ioctl, fd, client, subdevice, NVRM_CMD_GPU_GET_ID, &id, sizeof(id)) < 0)
                 return NULL;
         NvrmPciInfo pci = {.gpu_id = id.gpu_id};
-        if (nvrm_control(checked_ioctl, fd, client, client, NVRM_CMD_GPU_GET_PCI_INFO, &pci, sizeof(pci)) <
-                        0)
+        if (nvrm_control(checked_ioctl, fd, client, client, NVRM_CMD_GPU_GET_PCI_INFO, &pci, sizeof(pci)) < 0)
                 return NULL;
         (void) snprintf(text, sizeof(text), "pci:%04x:%02x:%02x.0", pci.domain, pci.bus, pci.slot);
         return gpu_get(text);
@@ -167,8 +164,7 @@ bool cuda_reach_find(CudaObject *holder) {
         if (holder->gpu)
                 return true;
         for (CudaObject *o = cuda_objects(); device && o; o = o->next)
-                if (is_usable(o) && o->client == device->client && o->parent == device->id &&
-                                holder_take(holder, o))
+                if (is_usable(o) && o->client == device->client && o->parent == device->id && holder_take(holder, o))
                         return true;
         for (CudaObject *o = cuda_objects(); holder->last_gpu && o; o = o->next)
                 if (is_usable(o) && holder_take(holder, o))
@@ -180,8 +176,7 @@ static bool is_there(const CudaObject *holder) {
         NvrmGpuId id = {};
         const NvrmHalQueue *q = &holder->hal;
 
-        int r = nvrm_control(
-                        checked_ioctl, q->fd, q->client, q->subdevice, NVRM_CMD_GPU_GET_ID, &id, sizeof(id));
+        int r = nvrm_control(checked_ioctl, q->fd, q->client, q->subdevice, NVRM_CMD_GPU_GET_ID, &id, sizeof(id));
         return r != -ENOENT && r != -ESTALE;
 }
 

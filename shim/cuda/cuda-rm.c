@@ -67,9 +67,9 @@ void cuda_rm_unlock(void) {
         signal_mask_restore(&signals);
 }
 
-#define RM_LOCKED()                                                                                         \
-        _cleanup_(cuda_rm_unlockp)                                                                          \
-        bool _locked = cuda_rm_lock();                                                                      \
+#define RM_LOCKED()                                                                                                    \
+        _cleanup_(cuda_rm_unlockp)                                                                                     \
+        bool _locked = cuda_rm_lock();                                                                                 \
         if (!_locked)
 
 /* --- whether we look at all --- */
@@ -210,8 +210,7 @@ static int channel_follow(CudaObject *holder, NvrmChannel *c) {
         if (!holder->gpu)
                 return 0;
         holder->hal.hal.held = shall_be_stopped(holder);
-        return holder->hal.hal.held ? nvrm_hal_follow(&holder->hal, c)
-                                    : nvrm_hal_let_go_one(&holder->hal, c);
+        return holder->hal.hal.held ? nvrm_hal_follow(&holder->hal, c) : nvrm_hal_let_go_one(&holder->hal, c);
 }
 
 /* --- stopping --- */
@@ -559,8 +558,7 @@ size_t cuda_rm_describe(char *ret, size_t size) {
         SAY("driver %s: %s\n", cuda_version_text(), why ?: "on");
         find_gpus();
         for (const CudaObject *o = cuda_objects(); o; o = o->next) {
-                SAY("%s client=%x object=%x parent=%x class=%x", what_is(o), o->client, o->id, o->parent,
-                                o->class);
+                SAY("%s client=%x object=%x parent=%x class=%x", what_is(o), o->client, o->id, o->parent, o->class);
                 if (cuda_class_is_client(o->class))
                         SAY(" fd=%d", o->file.fd);
                 if (cuda_class_is_group(o->class))

@@ -25,9 +25,9 @@ typedef struct Member {
 static Member *members; /* under cuda_rm_lock() */
 static bool ended;
 
-#define RM_LOCKED()                                                                                         \
-        _cleanup_(cuda_rm_unlockp)                                                                          \
-        bool _locked = cuda_rm_lock();                                                                      \
+#define RM_LOCKED()                                                                                                    \
+        _cleanup_(cuda_rm_unlockp)                                                                                     \
+        bool _locked = cuda_rm_lock();                                                                                 \
         if (!_locked)
 
 static bool all_are_held(const CudaGpu *g) {

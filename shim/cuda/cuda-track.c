@@ -34,14 +34,13 @@ static void capture_mode_restore(const int *mode) {
         (void) CUDA_CALL(cuThreadExchangeStreamCaptureMode, CudaResult(*)(int *), &m);
 }
 
-#define WITH_RELAXED_CAPTURE                                                                                \
-        _cleanup_(capture_mode_restore)                                                                     \
+#define WITH_RELAXED_CAPTURE                                                                                           \
+        _cleanup_(capture_mode_restore)                                                                                \
         _unused_ int _mode = capture_mode_relax()
 
 /* Whether the call was refused for this thread just now, which says nothing about the work. */
 static bool is_refusal(CudaResult r) {
-        return r == CUDA_RESULT_NOT_PERMITTED ||
-                        (r >= CUDA_RESULT_CAPTURE_FIRST && r <= CUDA_RESULT_CAPTURE_LAST);
+        return r == CUDA_RESULT_NOT_PERMITTED || (r >= CUDA_RESULT_CAPTURE_FIRST && r <= CUDA_RESULT_CAPTURE_LAST);
 }
 
 static bool is_pending(CudaResult r) {
@@ -399,10 +398,7 @@ void cuda_wait_begin(CudaStream stream, bool per_thread, CudaWait *ret) {
         if (!q || q->own_default || !QUEUE_TRY_LOCK(q))
                 return;
         if (q->xq && !queue_is_quiet(q))
-                *ret = (CudaWait){.queue = q,
-                                .generation = q->generation,
-                                .seq = q->seq,
-                                .n_drains = q->n_drains};
+                *ret = (CudaWait){.queue = q, .generation = q->generation, .seq = q->seq, .n_drains = q->n_drains};
         cuda_queue_unlock(q);
 }
 
@@ -438,8 +434,7 @@ void cuda_track_waited_all(void) {
 
 /* --- launches --- */
 
-static const CudaQueueOps track_ops = {
-                .drain = track_drain, .look = track_look, .last_look = track_last_look};
+static const CudaQueueOps track_ops = {.drain = track_drain, .look = track_look, .last_look = track_last_look};
 
 static bool is_captured(CudaStream stream, bool per_thread) {
         int capturing = 0;
@@ -456,8 +451,7 @@ static void launch_begin(const CudaWork *w, bool wait, CudaLaunch *ret) {
         bool per_thread = w->per_thread;
 
         *ret = (CudaLaunch){.timed = CUDA_TIMED,
-                        .stream = !stream && per_thread ? (CudaStream) (uintptr_t) CUDA_STREAM_PER_THREAD
-                                                        : stream};
+                        .stream = !stream && per_thread ? (CudaStream) (uintptr_t) CUDA_STREAM_PER_THREAD : stream};
         if (unlikely(atomic_load_explicit(&cuda_n_captures, memory_order_relaxed) > 0) &&
                         is_captured(stream, per_thread))
                 return;

@@ -388,8 +388,7 @@ int dbus_message_new(uint8_t *data, size_t size, const int *fds, unsigned n_fds,
         uint32_t n_told = 0;
         size_t told;
 
-        if (size < DBUS_PREFIX_SIZE || n_fds > DBUS_FDS_MAX || dbus_message_size(data, &told) < 0 ||
-                        told != size)
+        if (size < DBUS_PREFIX_SIZE || n_fds > DBUS_FDS_MAX || dbus_message_size(data, &told) < 0 || told != size)
                 return -EBADMSG;
         _cleanup_free_ DbusMessage *m = malloc(sizeof(*m));
         if (!m)

@@ -120,7 +120,7 @@ typedef struct DbusMessage {
         DbusFlags flags;
         uint32_t serial, reply_serial;
         const char *path, *interface, *member, *error, *sender, *signature; /* "" where there is none */
-        const char *text; /* text of an error that has one; else "" */
+        const char *text;                                                   /* text of an error that has one; else "" */
         size_t body_at;
         bool swapped;
         uint8_t *data;

@@ -298,8 +298,7 @@ static void refuse_call(Dbus *d, const DbusMessage *m) {
         if ((m->flags & DBUS_NO_REPLY_EXPECTED) || d->out_size > ANSWERS_MAX)
                 return;
         dbus_writer_begin(&w, &h);
-        dbus_write_string(
-                        &w, "This is a client of org.xsched.Scheduler: there is nothing to be called here.");
+        dbus_write_string(&w, "This is a client of org.xsched.Scheduler: there is nothing to be called here.");
         (void) dbus_send(d, &w); /* ignoring: nothing depends on the answer */
 }
 
@@ -487,8 +486,7 @@ static int dbus_call_bus(Dbus *d, const char *member, const char *argument) {
         return dbus_call(d, &w, on_own_reply, d, BUS_TIMEOUT);
 }
 
-int dbus_watch_name(Dbus *d, const char *name, void (*handler)(const char *owner, void *userdata),
-                void *userdata) {
+int dbus_watch_name(Dbus *d, const char *name, void (*handler)(const char *owner, void *userdata), void *userdata) {
         static const char rule[] = "type='signal',sender='" DRIVER_NAME "',path='" DRIVER_PATH
                                    "',interface='" DRIVER_INTERFACE "',member='NameOwnerChanged',arg0='";
         size_t size = sizeof(rule) + strlen(name) + 1;

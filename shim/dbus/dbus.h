@@ -51,5 +51,4 @@ int dbus_call_and_wait(Dbus *d, DbusWriter *w, uint64_t timeout_ns, DbusMessage 
 
 /* Calls the handler for each new owner of a name, and with "" when it has none. Only signals from the bus itself
  * count. */
-int dbus_watch_name(Dbus *d, const char *name, void (*handler)(const char *owner, void *userdata),
-                void *userdata);
+int dbus_watch_name(Dbus *d, const char *name, void (*handler)(const char *owner, void *userdata), void *userdata);

@@ -56,8 +56,7 @@ typedef struct AmdQueue {
 #define AMD_QUEUE_CAPS_SW (UINT32_C(1) << 1)
 
 _Static_assert(offsetof(AmdQueue, caps) == 40 && offsetof(AmdQueue, write_index) == 56 &&
-                                offsetof(AmdQueue, read_index) == 128 &&
-                                offsetof(AmdQueue, scratch_size) == 168 &&
+                                offsetof(AmdQueue, read_index) == 128 && offsetof(AmdQueue, scratch_size) == 168 &&
                                 offsetof(AmdQueue, scratch_index) == 184 &&
                                 offsetof(AmdQueue, inactive_signal) == 192 &&
                                 offsetof(AmdQueue, alt_scratch_size) == 224 &&
@@ -84,29 +83,28 @@ typedef bool HsaHandler(int64_t value, void *arg);
 typedef void HsaFunction(void *arg);
 
 /* The functions that the layer intercepts. */
-#define HSA_FUNCTIONS(X)                                                                                    \
-        X(hsa_signal_store_relaxed)                                                                         \
-        X(hsa_signal_store_release)                                                                         \
-        X(hsa_signal_store_screlease)                                                                       \
-        X(hsa_amd_signal_async_handler)                                                                     \
-        X(hsa_amd_async_function)                                                                           \
+#define HSA_FUNCTIONS(X)                                                                                               \
+        X(hsa_signal_store_relaxed)                                                                                    \
+        X(hsa_signal_store_release)                                                                                    \
+        X(hsa_signal_store_screlease)                                                                                  \
+        X(hsa_amd_signal_async_handler)                                                                                \
+        X(hsa_amd_async_function)                                                                                      \
         HSA_RESERVATIONS(X)
 
 /* The last three are old names. */
-#define HSA_RESERVATIONS(X)                                                                                 \
-        X(hsa_queue_add_write_index_scacq_screl)                                                            \
-        X(hsa_queue_add_write_index_scacquire)                                                              \
-        X(hsa_queue_add_write_index_relaxed)                                                                \
-        X(hsa_queue_add_write_index_screlease)                                                              \
-        X(hsa_queue_add_write_index_acq_rel)                                                                \
-        X(hsa_queue_add_write_index_acquire)                                                                \
+#define HSA_RESERVATIONS(X)                                                                                            \
+        X(hsa_queue_add_write_index_scacq_screl)                                                                       \
+        X(hsa_queue_add_write_index_scacquire)                                                                         \
+        X(hsa_queue_add_write_index_relaxed)                                                                           \
+        X(hsa_queue_add_write_index_screlease)                                                                         \
+        X(hsa_queue_add_write_index_acq_rel)                                                                           \
+        X(hsa_queue_add_write_index_acquire)                                                                           \
         X(hsa_queue_add_write_index_release)
 
 void hsa_signal_store_relaxed(HsaSignal signal, int64_t value);
 void hsa_signal_store_release(HsaSignal signal, int64_t value);
 void hsa_signal_store_screlease(HsaSignal signal, int64_t value);
-int hsa_amd_signal_async_handler(
-                HsaSignal signal, int condition, int64_t value, HsaHandler *handler, void *arg);
+int hsa_amd_signal_async_handler(HsaSignal signal, int condition, int64_t value, HsaHandler *handler, void *arg);
 int hsa_amd_async_function(HsaFunction *function, void *arg);
 #define DECLARE(name) uint64_t name(const HsaQueue *queue, uint64_t n);
 HSA_RESERVATIONS(DECLARE)

@@ -14,8 +14,7 @@
 /* The kernel reads a set of signals before it finds out that it is asked to do nothing that it knows. Reading another
  * process's memory, or our own, by a system call for that does not work where memory is a device's. */
 static bool is_word_readable(uintptr_t p) {
-        return syscall(SYS_rt_sigprocmask, ~0, p & ~(uintptr_t) 7, NULL, sizeof(uint64_t)) < 0 &&
-                        errno != EFAULT;
+        return syscall(SYS_rt_sigprocmask, ~0, p & ~(uintptr_t) 7, NULL, sizeof(uint64_t)) < 0 && errno != EFAULT;
 }
 
 bool kfd_aql_is_readable(const void *p, size_t size) {
@@ -40,12 +39,10 @@ const AmdQueue *kfd_aql_of(const HsaQueue *queue) {
 }
 
 const AmdQueue *kfd_aql_find(const KfdCreateQueue *a) {
-        const AmdQueue *q = (const AmdQueue *) (uintptr_t) (a->write_pointer_address -
-                        offsetof(AmdQueue, write_index));
+        const AmdQueue *q = (const AmdQueue *) (uintptr_t) (a->write_pointer_address - offsetof(AmdQueue, write_index));
 
         if (a->queue_type != KFD_QUEUE_COMPUTE_AQL || (uintptr_t) q % sizeof(uint64_t) != 0 ||
-                        a->read_pointer_address != (uintptr_t) &q->read_index ||
-                        !kfd_aql_is_readable(q, sizeof(*q)))
+                        a->read_pointer_address != (uintptr_t) &q->read_index || !kfd_aql_is_readable(q, sizeof(*q)))
                 return NULL;
         return (uintptr_t) q->hsa_queue.base_address == a->ring_base_address &&
                                         (uint64_t) q->hsa_queue.size * KFD_AQL_PACKET_SIZE <= a->ring_size &&

@@ -17,8 +17,7 @@ static void doorbell_remove(unsigned i) {
         atomic_fetch_sub(&kfd_n_doorbells, 1);
         if (atomic_load(&kfd_doorbell_table[(i + 1) % KFD_DOORBELLS_MAX].handle) != 0)
                 return;
-        for (; atomic_load(&kfd_doorbell_table[i].handle) == GONE;
-                        i = (i + KFD_DOORBELLS_MAX - 1) % KFD_DOORBELLS_MAX)
+        for (; atomic_load(&kfd_doorbell_table[i].handle) == GONE; i = (i + KFD_DOORBELLS_MAX - 1) % KFD_DOORBELLS_MAX)
                 atomic_store(&kfd_doorbell_table[i].handle, 0);
 }
 
@@ -38,8 +37,7 @@ void kfd_doorbell_add(uint64_t handle, KfdQueue *q) {
 
 void kfd_doorbells_forget(const KfdQueue *q) {
         for (unsigned i = 0; atomic_load(&kfd_n_doorbells) > 0 && i < KFD_DOORBELLS_MAX; i++)
-                if (atomic_load(&kfd_doorbell_table[i].handle) > GONE &&
-                                atomic_load(&kfd_doorbell_table[i].queue) == q)
+                if (atomic_load(&kfd_doorbell_table[i].handle) > GONE && atomic_load(&kfd_doorbell_table[i].queue) == q)
                         doorbell_remove(i);
 }
 

@@ -32,8 +32,8 @@ static inline _Atomic uint8_t *kfd_fd_cell(int fd) {
                 return kfd_fds_first + fd;
         if (fd < 0)
                 return NULL;
-        _Atomic uint8_t *chunk = atomic_load_explicit(
-                        kfd_fds_more + (unsigned) fd / KFD_FDS_CHUNK, memory_order_acquire);
+        _Atomic uint8_t *chunk =
+                        atomic_load_explicit(kfd_fds_more + (unsigned) fd / KFD_FDS_CHUNK, memory_order_acquire);
         return chunk ? chunk + (unsigned) fd % KFD_FDS_CHUNK : NULL;
 }
 

@@ -84,8 +84,7 @@ static void nap(uint64_t ns) {
 static bool is_over_limit(KfdQueue *q, uint64_t *ret_read) {
         uint32_t limit = xsched_queue_limit(q->xsched);
         uint64_t read = atomic_load(q->hal.read_index);
-        uint64_t end = atomic_load(&q->intercepted) ? atomic_load(q->hal.write_index)
-                                                    : atomic_load(&q->rung);
+        uint64_t end = atomic_load(&q->intercepted) ? atomic_load(q->hal.write_index) : atomic_load(&q->rung);
 
         *ret_read = read;
         return limit != 0 && end > read && end - read >= limit;
@@ -94,8 +93,8 @@ static bool is_over_limit(KfdQueue *q, uint64_t *ret_read) {
 static void wait_for_room(void *userdata) {
         KfdQueue *q = userdata;
         uint64_t read, seen,
-                        patience = CLAMP(PATIENCE_MEANS * atomic_load(&q->mean_ns),
-                                        (uint64_t) PATIENCE_MIN_NS, (uint64_t) PATIENCE_MAX_NS);
+                        patience = CLAMP(PATIENCE_MEANS * atomic_load(&q->mean_ns), (uint64_t) PATIENCE_MIN_NS,
+                                        (uint64_t) PATIENCE_MAX_NS);
 
         if (!is_over_limit(q, &seen) || in_signal_handler())
                 return;
@@ -228,22 +227,21 @@ static _noinline_ void store_unknown(
                 (void) store_to_hardware(q, signal, value);
 }
 
-#define STORE(name)                                                                                         \
-        _public_                                                                                            \
-        void name(HsaSignal signal, int64_t value) {                                                        \
-                const KfdRuntime *next = kfd_runtime_known(__builtin_return_address(0));                    \
-                KfdQueue *q = kfd_doorbell_find(signal.handle);                                             \
-                bool inside = unlikely(q) && before_store(q, value);                                        \
-                                                                                                            \
-                thread.forwarded++;                                                                         \
-                if (likely(next && next->name))                                                             \
-                        next->name(signal, value);                                                          \
-                else                                                                                        \
-                        store_unknown(__builtin_return_address(0), q, signal, value,                        \
-                                        offsetof(KfdRuntime, name));                                        \
-                thread.forwarded--;                                                                         \
-                if (unlikely(inside))                                                                       \
-                        after_store(q);                                                                     \
+#define STORE(name)                                                                                                    \
+        _public_                                                                                                       \
+        void name(HsaSignal signal, int64_t value) {                                                                   \
+                const KfdRuntime *next = kfd_runtime_known(__builtin_return_address(0));                               \
+                KfdQueue *q = kfd_doorbell_find(signal.handle);                                                        \
+                bool inside = unlikely(q) && before_store(q, value);                                                   \
+                                                                                                                       \
+                thread.forwarded++;                                                                                    \
+                if (likely(next && next->name))                                                                        \
+                        next->name(signal, value);                                                                     \
+                else                                                                                                   \
+                        store_unknown(__builtin_return_address(0), q, signal, value, offsetof(KfdRuntime, name));      \
+                thread.forwarded--;                                                                                    \
+                if (unlikely(inside))                                                                                  \
+                        after_store(q);                                                                                \
         }
 
 STORE(hsa_signal_store_relaxed)
@@ -328,28 +326,26 @@ static _noinline_ uint64_t reserve_unknown(
         return index;
 }
 
-#define RESERVE(name)                                                                                       \
-        _public_                                                                                            \
-        uint64_t name(const HsaQueue *queue, uint64_t n) {                                                  \
-                const KfdRuntime *next = kfd_runtime_known(__builtin_return_address(0));                    \
-                KfdQueue *q = NULL;                                                                         \
-                                                                                                            \
-                meet(queue, &q);                                                                            \
-                begin_reserving(q);                                                                         \
-                thread.forwarded++;                                                                         \
-                uint64_t index = likely(next && next->name)                                                 \
-                                ? next->name(queue, n)                                                      \
-                                : reserve_unknown(__builtin_return_address(0), q, queue, n,                 \
-                                                  offsetof(KfdRuntime, name));                              \
-                thread.forwarded--;                                                                         \
-                end_reserving(q);                                                                           \
-                return index;                                                                               \
+#define RESERVE(name)                                                                                                  \
+        _public_                                                                                                       \
+        uint64_t name(const HsaQueue *queue, uint64_t n) {                                                             \
+                const KfdRuntime *next = kfd_runtime_known(__builtin_return_address(0));                               \
+                KfdQueue *q = NULL;                                                                                    \
+                                                                                                                       \
+                meet(queue, &q);                                                                                       \
+                begin_reserving(q);                                                                                    \
+                thread.forwarded++;                                                                                    \
+                uint64_t index = likely(next && next->name) ? next->name(queue, n)                                     \
+                                                            : reserve_unknown(__builtin_return_address(0), q, queue,   \
+                                                                              n, offsetof(KfdRuntime, name));          \
+                thread.forwarded--;                                                                                    \
+                end_reserving(q);                                                                                      \
+                return index;                                                                                          \
         }
 
 HSA_RESERVATIONS(RESERVE)
 
-uint64_t kfd_hsa_reserve(
-                const HsaQueue *queue, uint64_t n, typeof(&hsa_queue_add_write_index_relaxed) next) {
+uint64_t kfd_hsa_reserve(const HsaQueue *queue, uint64_t n, typeof(&hsa_queue_add_write_index_relaxed) next) {
         KfdQueue *q = NULL;
 
         if (thread.forwarded == 0)
@@ -398,13 +394,11 @@ int kfd_hsa_async_handler(HsaSignal signal, int condition, int64_t value, HsaHan
 }
 
 _public_
-int hsa_amd_signal_async_handler(
-                HsaSignal signal, int condition, int64_t value, HsaHandler *handler, void *arg) {
+int hsa_amd_signal_async_handler(HsaSignal signal, int condition, int64_t value, HsaHandler *handler, void *arg) {
         const void *caller = __builtin_return_address(0);
         KfdRuntime spare;
         typeof(&hsa_amd_signal_async_handler) next =
-                        (kfd_runtime_known(caller) ?: kfd_runtime(caller, &spare))
-                                        ->hsa_amd_signal_async_handler;
+                        (kfd_runtime_known(caller) ?: kfd_runtime(caller, &spare))->hsa_amd_signal_async_handler;
 
         return next ? kfd_hsa_async_handler(signal, condition, value, handler, arg, next) : HSA_ERROR;
 }

@@ -55,16 +55,16 @@ static _Atomic pid_t contexts_pid;
 typedef void (*Function)(void);
 
 /* What open() was called with behind its flags, which say whether it was. */
-#define MODE(flags)                                                                                         \
-        ({                                                                                                  \
-                mode_t _mode = 0;                                                                           \
-                if ((flags) &O_CREAT || ((flags) &O_TMPFILE) == O_TMPFILE) {                                \
-                        va_list _ap;                                                                        \
-                        va_start(_ap, flags);                                                               \
-                        _mode = va_arg(_ap, mode_t);                                                        \
-                        va_end(_ap);                                                                        \
-                }                                                                                           \
-                _mode;                                                                                      \
+#define MODE(flags)                                                                                                    \
+        ({                                                                                                             \
+                mode_t _mode = 0;                                                                                      \
+                if ((flags) &O_CREAT || ((flags) &O_TMPFILE) == O_TMPFILE) {                                           \
+                        va_list _ap;                                                                                   \
+                        va_start(_ap, flags);                                                                          \
+                        _mode = va_arg(_ap, mode_t);                                                                   \
+                        va_end(_ap);                                                                                   \
+                }                                                                                                      \
+                _mode;                                                                                                 \
         })
 
 /* A libc before 2.34 has dlsym() in a library of its own. A program without that one has no runtime either, and next to
@@ -134,10 +134,10 @@ static Function next_function(_Atomic(Function) *cell, const char *name, Functio
 }
 
 /* A libc without the call has no caller of it either; but our own calls go to the kernel then. */
-#define NEXT(name, raw, ret, type)                                                                          \
-        static ret(*next_##name(void)) type {                                                               \
-                static _Atomic(Function) cell;                                                              \
-                return (ret(*) type) next_function(&cell, #name, (Function) (raw));                         \
+#define NEXT(name, raw, ret, type)                                                                                     \
+        static ret(*next_##name(void)) type {                                                                          \
+                static _Atomic(Function) cell;                                                                         \
+                return (ret(*) type) next_function(&cell, #name, (Function) (raw));                                    \
         }
 
 NEXT(open, raw_open, int, (const char *, int, ...))
@@ -313,9 +313,8 @@ static bool is_device_fd(int fd) {
         ssize_t n = readlink(link, target, sizeof(target));
         if (n == sizeof(KFD_DEVICE_PATH) - 1 && memcmp(target, KFD_DEVICE_PATH, (size_t) n) == 0)
                 return true;
-        return next_fstat()(fd, &ours) == 0 && S_ISCHR(ours.st_mode) &&
-                        next_stat()(KFD_DEVICE_PATH, &device) == 0 && S_ISCHR(device.st_mode) &&
-                        ours.st_rdev == device.st_rdev;
+        return next_fstat()(fd, &ours) == 0 && S_ISCHR(ours.st_mode) && next_stat()(KFD_DEVICE_PATH, &device) == 0 &&
+                        S_ISCHR(device.st_mode) && ours.st_rdev == device.st_rdev;
 }
 
 static bool is_same_file(int a, int b) {
@@ -324,8 +323,7 @@ static bool is_same_file(int a, int b) {
 
 static void context_join(int fd) {
         for (unsigned i = 1; i < ELEMENTSOF(contexts); i++)
-                if (contexts[i].n_fds > 0 &&
-                                is_same_file(contexts[i].own > 0 ? contexts[i].own : any_fd(i), fd)) {
+                if (contexts[i].n_fds > 0 && is_same_file(contexts[i].own > 0 ? contexts[i].own : any_fd(i), fd)) {
                         context_add(i, fd);
                         return;
                 }

@@ -53,8 +53,7 @@ bool OnLoad(void *table, uint64_t version, uint64_t n_failed, const char *const 
 
 _public_
 void OnUnload(void) {
-        typeof(xsched_kfd_tool_unload) *unload =
-                        (typeof(unload)) (uintptr_t) layer_symbol("xsched_kfd_tool_unload");
+        typeof(xsched_kfd_tool_unload) *unload = (typeof(unload)) (uintptr_t) layer_symbol("xsched_kfd_tool_unload");
 
         if (unload)
                 unload();

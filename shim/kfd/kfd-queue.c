@@ -39,9 +39,9 @@ void kfd_unlock(void) {
         queues_locked = false;
 }
 
-#define KFD_LOCKED()                                                                                        \
-        _cleanup_(kfd_unlockp)                                                                              \
-        bool _locked = kfd_lock();                                                                          \
+#define KFD_LOCKED()                                                                                                   \
+        _cleanup_(kfd_unlockp)                                                                                         \
+        bool _locked = kfd_lock();                                                                                     \
         if (!_locked)
 
 KfdQueue *kfd_queues(void) {
@@ -254,9 +254,8 @@ static void queue_schedule(KfdQueue *q, bool saves_waves) {
                         .drain = aql ? queue_drain : NULL,
                         .userdata = q,
                         .destroy = queue_destroy,
-                        .level = q->gpu->hal.degraded || q->adopted
-                                        ? LEVEL_GATE
-                                        : kfd_hal_level(&q->gpu->node, saves_waves),
+                        .level = q->gpu->hal.degraded || q->adopted ? LEVEL_GATE
+                                                                    : kfd_hal_level(&q->gpu->node, saves_waves),
                         .apply = q->adopted ? NULL : queue_apply,
                         .kfd_gpu_id = q->adopted ? 0 : q->gpu->node.gpu_id,
                         .kfd_queue_id = q->adopted ? 0 : q->hal.id,
@@ -507,8 +506,7 @@ int kfd_create_queue(unsigned context, int fd, unsigned long request, void *arg)
         KfdCreateQueue a = {};
 
         KFD_LOCKED() return kfd_next_ioctl(fd, request, arg);
-        if (size < offsetof(KfdCreateQueue, eop_buffer_address) ||
-                        !arguments_read(&a, arg, MIN(size, sizeof(a))))
+        if (size < offsetof(KfdCreateQueue, eop_buffer_address) || !arguments_read(&a, arg, MIN(size, sizeof(a))))
                 return kfd_next_ioctl(fd, request, arg);
 
         bool held = size <= CREATE_SIZE_MAX && starts_held(&a);

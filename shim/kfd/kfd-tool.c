@@ -23,8 +23,8 @@
 #include "shim/kfd/kfd-tool.h"
 
 typedef void Function(void);
-typedef int CreateQueue(uint64_t agent, uint32_t size, uint32_t type, void *callback, void *data,
-                uint32_t private_size, uint32_t group_size, HsaQueue **ret);
+typedef int CreateQueue(uint64_t agent, uint32_t size, uint32_t type, void *callback, void *data, uint32_t private_size,
+                uint32_t group_size, HsaQueue **ret);
 typedef int DestroyQueue(HsaQueue *queue);
 typedef int GetAgentInfo(uint64_t agent, int what, void *ret);
 
@@ -66,8 +66,8 @@ typedef struct Tool {
 
 static Tool tools[TOOLS_MAX];
 
-static int create_queue(const Tool *t, uint64_t agent, uint32_t size, uint32_t type, void *callback,
-                void *data, uint32_t private_size, uint32_t group_size, HsaQueue **ret) {
+static int create_queue(const Tool *t, uint64_t agent, uint32_t size, uint32_t type, void *callback, void *data,
+                uint32_t private_size, uint32_t group_size, HsaQueue **ret) {
         uint32_t node;
         int r = t->create(agent, size, type, callback, data, private_size, group_size, ret);
 
@@ -86,47 +86,44 @@ static int destroy_queue(const Tool *t, HsaQueue *queue) {
 
 #define EACH_TOOL(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
 
-#define DEFINE_ADD(i, k)                                                                                    \
-        static uint64_t add_##i##_##k(const HsaQueue *queue, uint64_t n) {                                  \
-                return kfd_hsa_reserve(queue, n, tools[i].add[k]);                                          \
+#define DEFINE_ADD(i, k)                                                                                               \
+        static uint64_t add_##i##_##k(const HsaQueue *queue, uint64_t n) {                                             \
+                return kfd_hsa_reserve(queue, n, tools[i].add[k]);                                                     \
         }
-#define DEFINE_SET(i)                                                                                       \
-        static void store_relaxed_##i(HsaSignal signal, int64_t value) {                                    \
-                kfd_hsa_store(signal, value, tools[i].store_relaxed);                                       \
-        }                                                                                                   \
-        static void store_screlease_##i(HsaSignal signal, int64_t value) {                                  \
-                kfd_hsa_store(signal, value, tools[i].store_screlease);                                     \
-        }                                                                                                   \
-        static int async_handler_##i(                                                                       \
-                        HsaSignal signal, int condition, int64_t value, HsaHandler *handler, void *arg) {   \
-                return kfd_hsa_async_handler(                                                               \
-                                signal, condition, value, handler, arg, tools[i].async_handler);            \
-        }                                                                                                   \
-        static int async_function_##i(HsaFunction *function, void *arg) {                                   \
-                return kfd_hsa_async_function(function, arg, tools[i].async_function);                      \
-        }                                                                                                   \
-        static int create_##i(uint64_t agent, uint32_t size, uint32_t type, void *callback, void *data,     \
-                        uint32_t private_size, uint32_t group_size, HsaQueue **ret) {                       \
-                return create_queue(tools + i, agent, size, type, callback, data, private_size, group_size, \
-                                ret);                                                                       \
-        }                                                                                                   \
-        static int destroy_##i(HsaQueue *queue) {                                                           \
-                return destroy_queue(tools + i, queue);                                                     \
+#define DEFINE_SET(i)                                                                                                  \
+        static void store_relaxed_##i(HsaSignal signal, int64_t value) {                                               \
+                kfd_hsa_store(signal, value, tools[i].store_relaxed);                                                  \
+        }                                                                                                              \
+        static void store_screlease_##i(HsaSignal signal, int64_t value) {                                             \
+                kfd_hsa_store(signal, value, tools[i].store_screlease);                                                \
+        }                                                                                                              \
+        static int async_handler_##i(HsaSignal signal, int condition, int64_t value, HsaHandler *handler, void *arg) { \
+                return kfd_hsa_async_handler(signal, condition, value, handler, arg, tools[i].async_handler);          \
+        }                                                                                                              \
+        static int async_function_##i(HsaFunction *function, void *arg) {                                              \
+                return kfd_hsa_async_function(function, arg, tools[i].async_function);                                 \
+        }                                                                                                              \
+        static int create_##i(uint64_t agent, uint32_t size, uint32_t type, void *callback, void *data,                \
+                        uint32_t private_size, uint32_t group_size, HsaQueue **ret) {                                  \
+                return create_queue(tools + i, agent, size, type, callback, data, private_size, group_size, ret);      \
+        }                                                                                                              \
+        static int destroy_##i(HsaQueue *queue) {                                                                      \
+                return destroy_queue(tools + i, queue);                                                                \
         }
 #define DEFINE_ADDS(i) DEFINE_ADD(i, 0) DEFINE_ADD(i, 1) DEFINE_ADD(i, 2) DEFINE_ADD(i, 3)
 
 EACH_TOOL(DEFINE_ADDS)
 EACH_TOOL(DEFINE_SET)
 
-#define SET(i)                                                                                              \
-        [i] = {                                                                                             \
-                        .store_relaxed = store_relaxed_##i,                                                 \
-                        .store_screlease = store_screlease_##i,                                             \
-                        .add = {add_##i##_0, add_##i##_1, add_##i##_2, add_##i##_3},                        \
-                        .async_handler = async_handler_##i,                                                 \
-                        .async_function = async_function_##i,                                               \
-                        .create = create_##i,                                                               \
-                        .destroy = destroy_##i,                                                             \
+#define SET(i)                                                                                                         \
+        [i] = {                                                                                                        \
+                        .store_relaxed = store_relaxed_##i,                                                            \
+                        .store_screlease = store_screlease_##i,                                                        \
+                        .add = {add_##i##_0, add_##i##_1, add_##i##_2, add_##i##_3},                                   \
+                        .async_handler = async_handler_##i,                                                            \
+                        .async_function = async_function_##i,                                                          \
+                        .create = create_##i,                                                                          \
+                        .destroy = destroy_##i,                                                                        \
         },
 static const Tool ours[TOOLS_MAX] = {EACH_TOOL(SET)};
 
@@ -138,13 +135,13 @@ static Function **place(Function **table, size_t i) {
 }
 
 /* A table that comes again, after hsa_shut_down(), has what it had at first, or ours still. */
-#define TAKE(table, i, member)                                                                              \
-        do {                                                                                                \
-                Function **_place = place(table, i);                                                        \
-                if (_place && *_place && *_place != (Function *) ours[n].member) {                          \
-                        tools[n].member = (typeof(tools[n].member)) *_place;                                \
-                        *_place = (Function *) ours[n].member;                                              \
-                }                                                                                           \
+#define TAKE(table, i, member)                                                                                         \
+        do {                                                                                                           \
+                Function **_place = place(table, i);                                                                   \
+                if (_place && *_place && *_place != (Function *) ours[n].member) {                                     \
+                        tools[n].member = (typeof(tools[n].member)) *_place;                                           \
+                        *_place = (Function *) ours[n].member;                                                         \
+                }                                                                                                      \
         } while (false)
 
 static void take_core(Function **core, size_t n) {

@@ -32,23 +32,23 @@ __attribute__((constructor)) static void read_environment(void) {
 
 /* --- libxsched --- */
 
-#define EACH_FUNCTION(X)                                                                                    \
-        X(queue_begin)                                                                                      \
-        X(queue_begin_bounded)                                                                              \
-        X(queue_begin_nowait)                                                                               \
-        X(queue_boost)                                                                                      \
-        X(queue_complete)                                                                                   \
-        X(queue_drained)                                                                                    \
-        X(queue_get_state)                                                                                  \
-        X(queue_lead)                                                                                       \
-        X(queue_limit)                                                                                      \
-        X(queue_limit_for)                                                                                  \
-        X(queue_look)                                                                                       \
-        X(queue_lower_level)                                                                                \
-        X(queue_new)                                                                                        \
-        X(queue_set_flying)                                                                                 \
-        X(queue_set_hooked)                                                                                 \
-        X(queue_started)                                                                                    \
+#define EACH_FUNCTION(X)                                                                                               \
+        X(queue_begin)                                                                                                 \
+        X(queue_begin_bounded)                                                                                         \
+        X(queue_begin_nowait)                                                                                          \
+        X(queue_boost)                                                                                                 \
+        X(queue_complete)                                                                                              \
+        X(queue_drained)                                                                                               \
+        X(queue_get_state)                                                                                             \
+        X(queue_lead)                                                                                                  \
+        X(queue_limit)                                                                                                 \
+        X(queue_limit_for)                                                                                             \
+        X(queue_look)                                                                                                  \
+        X(queue_lower_level)                                                                                           \
+        X(queue_new)                                                                                                   \
+        X(queue_set_flying)                                                                                            \
+        X(queue_set_hooked)                                                                                            \
+        X(queue_started)                                                                                               \
         X(queue_unref)
 
 /* Written once, before the first queue. All functions but the first take a queue. */
@@ -85,8 +85,8 @@ static void *open_beside(const char *where) {
         const char *slash = strrchr(info.dli_fname, '/');
         if (!slash)
                 return NULL;
-        int n = snprintf(path, sizeof(path), "%.*s%s/libxsched.so.0", (int) (slash - info.dli_fname),
-                        info.dli_fname, where);
+        int n = snprintf(path, sizeof(path), "%.*s%s/libxsched.so.0", (int) (slash - info.dli_fname), info.dli_fname,
+                        where);
         return n > 0 && (size_t) n < sizeof(path) ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
 }
 
@@ -95,8 +95,8 @@ static void *open_beside(const char *where) {
 static bool resolve(void *library) {
         bool all = library;
 
-#define RESOLVE(name)                                                                                       \
-        late.name = (typeof(late.name)) (uintptr_t) find(library, "xsched_" #name);                         \
+#define RESOLVE(name)                                                                                                  \
+        late.name = (typeof(late.name)) (uintptr_t) find(library, "xsched_" #name);                                    \
         all = all && late.name;
         EACH_FUNCTION(RESOLVE)
 #undef RESOLVE

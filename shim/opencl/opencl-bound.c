@@ -81,8 +81,7 @@ static bool wait_a_little(OpenclQueue *q, uint32_t seen, uint64_t expected_ns) {
                 return false;
         }
         if (expected_ns >= SLEEP_MIN_NS) {
-                uint64_t most = atomic_load(&q->doubt) > 0 ? expected_ns / 2
-                                                           : expected_ns - WAKE_UP_EARLY_NS;
+                uint64_t most = atomic_load(&q->doubt) > 0 ? expected_ns / 2 : expected_ns - WAKE_UP_EARLY_NS;
                 struct timespec ts = ns_to_timespec(MIN(most, LOOK_ANYWAY_NS));
                 (void) nanosleep(&ts, NULL);
                 return true;
@@ -188,8 +187,7 @@ bool opencl_bound_is_reached(OpenclQueue *q, uint64_t kind) {
         if (opencl_thread.in_callback || opencl_tail_goes_on(q, kind))
                 return false;
         PROTECT_ERRNO;
-        uint32_t limit = opencl_limit(q, kind),
-                 n = atomic_load_explicit(&q->n_tracked, memory_order_relaxed);
+        uint32_t limit = opencl_limit(q, kind), n = atomic_load_explicit(&q->n_tracked, memory_order_relaxed);
         opencl_tail_close_held(q);
         if (looks_at_gate(q))
                 return true;

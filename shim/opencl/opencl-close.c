@@ -18,8 +18,7 @@
 /* Called under the lock. Whether a launch has no event, and no later event reports its end. It need not be the newest:
  * it may have been on its way when the other came. */
 static bool is_open(const OpenclQueue *q) {
-        return opencl_record_n(q) > 0 && q->open_seq >= q->tracked[q->head].seq &&
-                        q->open_seq > q->covered_seq;
+        return opencl_record_n(q) > 0 && q->open_seq >= q->tracked[q->head].seq && q->open_seq > q->covered_seq;
 }
 
 /* All launches with a number were submitted, so the marker comes after them. */
@@ -41,8 +40,7 @@ static void put_marker(OpenclQueue *q, uint64_t newest) {
 void opencl_tail_close(OpenclQueue *q) {
         (void) pthread_mutex_lock(&q->lock);
         uint64_t newest = q->last_seq;
-        bool open = is_open(q),
-             any = open || (opencl_record_n(q) > 0 && !(q->idle && q->idle->seq == newest));
+        bool open = is_open(q), any = open || (opencl_record_n(q) > 0 && !(q->idle && q->idle->seq == newest));
         q->arm |= any;
         (void) pthread_mutex_unlock(&q->lock);
 

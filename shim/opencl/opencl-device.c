@@ -65,8 +65,7 @@ static bool device_pci(cl_device_id device, PciBusInfo *ret) {
         }
 
         TopologyAmd amd;
-        if (device_get(device, DEVICE_TOPOLOGY_AMD, &amd, sizeof(amd)) &&
-                        amd.type == TOPOLOGY_TYPE_PCIE_AMD) {
+        if (device_get(device, DEVICE_TOPOLOGY_AMD, &amd, sizeof(amd)) && amd.type == TOPOLOGY_TYPE_PCIE_AMD) {
                 *ret = (PciBusInfo){
                                 .bus = (unsigned char) amd.bus,
                                 .device = (unsigned char) amd.device,
@@ -128,8 +127,8 @@ void opencl_device_describe(cl_device_id device, OpenclDevice *ret) {
 
         PciBusInfo pci;
         if (device_pci(device, &pci)) {
-                (void) snprintf(d.id, sizeof(d.id), "pci:%04x:%02x:%02x.%x", pci.domain & 0xFFFFFFFF,
-                                pci.bus & 0xFF, pci.device & 0x1F, pci.function & 7);
+                (void) snprintf(d.id, sizeof(d.id), "pci:%04x:%02x:%02x.%x", pci.domain & 0xFFFFFFFF, pci.bus & 0xFF,
+                                pci.device & 0x1F, pci.function & 7);
                 *ret = d;
                 return;
         }

@@ -53,15 +53,13 @@ static const PlatformFunction *function_find(Extension e, cl_platform_id platfor
         return NULL;
 }
 
-static bool function_remember(
-                Extension e, cl_platform_id platform, void *function, BufferInfoFunction info) {
+static bool function_remember(Extension e, cl_platform_id platform, void *function, BufferInfoFunction info) {
         (void) pthread_mutex_lock(&functions_lock);
         const PlatformFunction *known = function_find(e, platform);
         size_t n = atomic_load(&n_functions[e]);
         bool room = n < PLATFORMS_MAX;
         if (!known && room) {
-                functions[e][n] = (PlatformFunction){
-                                .platform = platform, .function = function, .buffer_info = info};
+                functions[e][n] = (PlatformFunction){.platform = platform, .function = function, .buffer_info = info};
                 atomic_store_explicit(&n_functions[e], n + 1, memory_order_release);
         }
         (void) pthread_mutex_unlock(&functions_lock);
@@ -71,15 +69,14 @@ static bool function_remember(
 static const PlatformFunction *function_for_device(Extension e, cl_device_id device) {
         cl_platform_id platform = NULL;
         if (device)
-                (void) opencl_next.clGetDeviceInfo(
-                                device, CL_DEVICE_PLATFORM, sizeof(platform), &platform, NULL);
+                (void) opencl_next.clGetDeviceInfo(device, CL_DEVICE_PLATFORM, sizeof(platform), &platform, NULL);
         return function_find(e, platform) ?: function_find(e, NULL) ?: &functions[e][0];
 }
 
 /* --- the hooks; each exists only after a look-up has succeeded, so there is a function to call --- */
 
-static cl_command_queue CL_API_CALL hook_create_queue(cl_context context, cl_device_id device,
-                const cl_queue_properties *properties, cl_int *errcode) {
+static cl_command_queue CL_API_CALL hook_create_queue(
+                cl_context context, cl_device_id device, const cl_queue_properties *properties, cl_int *errcode) {
         const PlatformFunction *f = function_for_device(EXTENSION_CREATE_QUEUE, device);
         cl_command_queue queue = ((CreateQueueFunction) f->function)(context, device, properties, errcode);
         if (queue)
@@ -90,8 +87,7 @@ static cl_command_queue CL_API_CALL hook_create_queue(cl_context context, cl_dev
 static cl_device_id queue_device(cl_command_queue queue) {
         cl_device_id device = NULL;
         if (queue)
-                (void) opencl_next.clGetCommandQueueInfo(
-                                queue, CL_QUEUE_DEVICE, sizeof(device), &device, NULL);
+                (void) opencl_next.clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof(device), &device, NULL);
         return device;
 }
 
@@ -110,14 +106,14 @@ static cl_command_queue buffer_queue(
                 return NULL;
         _cleanup_free_ cl_command_queue *own = calloc(count, sizeof(cl_command_queue));
         if (!own ||
-                        f->buffer_info(buffer, COMMAND_BUFFER_QUEUES_KHR, count * sizeof(cl_command_queue),
-                                        own, NULL) != CL_SUCCESS)
+                        f->buffer_info(buffer, COMMAND_BUFFER_QUEUES_KHR, count * sizeof(cl_command_queue), own,
+                                        NULL) != CL_SUCCESS)
                 return NULL;
         return own[0];
 }
 
-static cl_int CL_API_CALL hook_enqueue_buffer(cl_uint n_queues, cl_command_queue *queues,
-                CommandBuffer buffer, cl_uint n_waits, const cl_event *waits, cl_event *event) {
+static cl_int CL_API_CALL hook_enqueue_buffer(cl_uint n_queues, cl_command_queue *queues, CommandBuffer buffer,
+                cl_uint n_waits, const cl_event *waits, cl_event *event) {
         const PlatformFunction *f = function_for_device(
                         EXTENSION_ENQUEUE_BUFFER, n_queues > 0 && queues ? queue_device(queues[0]) : NULL);
         EnqueueBufferFunction next = (EnqueueBufferFunction) f->function;
@@ -154,10 +150,8 @@ void *opencl_extension_hook(cl_platform_id platform, const char *name, void *fou
                         continue;
                 BufferInfoFunction info = NULL;
                 if (e == EXTENSION_ENQUEUE_BUFFER)
-                        info = (BufferInfoFunction) (uintptr_t) look_up(
-                                        platform, "clGetCommandBufferInfoKHR");
-                return function_remember(e, platform, found, info) ? (void *) (uintptr_t) extension_hook[e]
-                                                                   : found;
+                        info = (BufferInfoFunction) (uintptr_t) look_up(platform, "clGetCommandBufferInfoKHR");
+                return function_remember(e, platform, found, info) ? (void *) (uintptr_t) extension_hook[e] : found;
         }
         return found;
 }

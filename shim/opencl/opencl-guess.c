@@ -16,8 +16,7 @@
  * look shortly after one that found it missing. One that was found after a wait at the gate says nothing about the
  * device. */
 static bool is_prompt(const OpenclQueue *q, uint64_t now) {
-        return q->callbacks_prompt || q->waited ||
-                        (q->looked_ns != 0 && ns_sub(now, q->looked_ns) <= PROMPT_NS);
+        return q->callbacks_prompt || q->waited || (q->looked_ns != 0 && ns_sub(now, q->looked_ns) <= PROMPT_NS);
 }
 
 /* The queue is held, or was when its launch waited at the gate: others had the device for a part of the time, with what

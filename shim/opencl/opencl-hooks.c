@@ -17,90 +17,90 @@
 
 /* The body: the arguments as the application gave them, and with the event where we want it; and the kind
  * (opencl_time_kind()). */
-#define GATED_LAUNCH(function, arguments, tracked, blocks, ...)                                             \
-        OpenclQueue *q = opencl_gate(queue, n_waits, __VA_ARGS__);                                          \
-        if (likely(!q))                                                                                     \
-                return opencl_next.function arguments;                                                      \
-                                                                                                            \
-        OpenclLaunch l = {.blocking = blocks};                                                              \
-        opencl_launch_start(q, event, opencl_time_kind(__VA_ARGS__), n_waits, &l);                          \
-        cl_int r = opencl_next.function tracked;                                                            \
-        opencl_launch_end(&l, r != CL_SUCCESS, n_waits, waits);                                             \
+#define GATED_LAUNCH(function, arguments, tracked, blocks, ...)                                                        \
+        OpenclQueue *q = opencl_gate(queue, n_waits, __VA_ARGS__);                                                     \
+        if (likely(!q))                                                                                                \
+                return opencl_next.function arguments;                                                                 \
+                                                                                                                       \
+        OpenclLaunch l = {.blocking = blocks};                                                                         \
+        opencl_launch_start(q, event, opencl_time_kind(__VA_ARGS__), n_waits, &l);                                     \
+        cl_int r = opencl_next.function tracked;                                                                       \
+        opencl_launch_end(&l, r != CL_SUCCESS, n_waits, waits);                                                        \
         return r;
 
-#define GATED(function, PARAMS, ARGS)                                                                       \
-        static cl_int CL_API_CALL hook_##function(cl_command_queue queue PARAMS, cl_uint n_waits,           \
-                        const cl_event *waits, cl_event *event) {                                           \
-                GATED_LAUNCH(function, (queue ARGS, n_waits, waits, event),                                 \
-                                (queue ARGS, n_waits, waits, l.event), false, #function, 0, NULL)           \
+#define GATED(function, PARAMS, ARGS)                                                                                  \
+        static cl_int CL_API_CALL hook_##function(                                                                     \
+                        cl_command_queue queue PARAMS, cl_uint n_waits, const cl_event *waits, cl_event *event) {      \
+                GATED_LAUNCH(function, (queue ARGS, n_waits, waits, event), (queue ARGS, n_waits, waits, l.event),     \
+                                false, #function, 0, NULL)                                                             \
         }
 
-#define GATED_WRITE(function, PARAMS, ARGS)                                                                 \
-        static cl_int CL_API_CALL hook_##function(cl_command_queue queue PARAMS, cl_uint n_waits,           \
-                        const cl_event *waits, cl_event *event) {                                           \
-                GATED_LAUNCH(function, (queue ARGS, n_waits, waits, event),                                 \
-                                (queue ARGS, n_waits, waits, l.event), blocking, #function, 0, NULL)        \
+#define GATED_WRITE(function, PARAMS, ARGS)                                                                            \
+        static cl_int CL_API_CALL hook_##function(                                                                     \
+                        cl_command_queue queue PARAMS, cl_uint n_waits, const cl_event *waits, cl_event *event) {      \
+                GATED_LAUNCH(function, (queue ARGS, n_waits, waits, event), (queue ARGS, n_waits, waits, l.event),     \
+                                blocking, #function, 0, NULL)                                                          \
         }
 
-#define GATED_KERNEL(function, PARAMS, ARGS)                                                                \
-        static cl_int CL_API_CALL hook_##function(cl_command_queue queue PARAMS, cl_uint n_waits,           \
-                        const cl_event *waits, cl_event *event) {                                           \
-                GATED_LAUNCH(function, (queue ARGS, n_waits, waits, event),                                 \
-                                (queue ARGS, n_waits, waits, l.event), false, kernel, dim, global)          \
+#define GATED_KERNEL(function, PARAMS, ARGS)                                                                           \
+        static cl_int CL_API_CALL hook_##function(                                                                     \
+                        cl_command_queue queue PARAMS, cl_uint n_waits, const cl_event *waits, cl_event *event) {      \
+                GATED_LAUNCH(function, (queue ARGS, n_waits, waits, event), (queue ARGS, n_waits, waits, l.event),     \
+                                false, kernel, dim, global)                                                            \
         }
 
-#define GATED_BLOCKING(function, PARAMS, ARGS)                                                              \
-        static cl_int CL_API_CALL hook_##function(cl_command_queue queue PARAMS, cl_uint n_waits,           \
-                        const cl_event *waits, cl_event *event) {                                           \
-                OpenclQueue *q = opencl_gate(queue, n_waits, #function, 0, NULL);                           \
-                if (likely(!q))                                                                             \
-                        return opencl_next.function(queue ARGS, n_waits, waits, event);                     \
-                                                                                                            \
-                if (blocking) {                                                                             \
-                        _cleanup_(opencl_wait_leave)                                                        \
-                        OpenclWait w = {};                                                                  \
-                        opencl_blocking_start(q, &w);                                                       \
-                        cl_int r = opencl_next.function(queue ARGS, n_waits, waits, event);                 \
-                        opencl_blocking_end(&w, q, r != CL_SUCCESS);                                        \
-                        return r;                                                                           \
-                }                                                                                           \
-                OpenclLaunch l = {};                                                                        \
-                opencl_launch_start(q, event, opencl_time_kind(#function, 0, NULL), n_waits, &l);           \
-                cl_int r = opencl_next.function(queue ARGS, n_waits, waits, l.event);                       \
-                opencl_launch_end(&l, r != CL_SUCCESS, n_waits, waits);                                     \
-                return r;                                                                                   \
+#define GATED_BLOCKING(function, PARAMS, ARGS)                                                                         \
+        static cl_int CL_API_CALL hook_##function(                                                                     \
+                        cl_command_queue queue PARAMS, cl_uint n_waits, const cl_event *waits, cl_event *event) {      \
+                OpenclQueue *q = opencl_gate(queue, n_waits, #function, 0, NULL);                                      \
+                if (likely(!q))                                                                                        \
+                        return opencl_next.function(queue ARGS, n_waits, waits, event);                                \
+                                                                                                                       \
+                if (blocking) {                                                                                        \
+                        _cleanup_(opencl_wait_leave)                                                                   \
+                        OpenclWait w = {};                                                                             \
+                        opencl_blocking_start(q, &w);                                                                  \
+                        cl_int r = opencl_next.function(queue ARGS, n_waits, waits, event);                            \
+                        opencl_blocking_end(&w, q, r != CL_SUCCESS);                                                   \
+                        return r;                                                                                      \
+                }                                                                                                      \
+                OpenclLaunch l = {};                                                                                   \
+                opencl_launch_start(q, event, opencl_time_kind(#function, 0, NULL), n_waits, &l);                      \
+                cl_int r = opencl_next.function(queue ARGS, n_waits, waits, l.event);                                  \
+                opencl_launch_end(&l, r != CL_SUCCESS, n_waits, waits);                                                \
+                return r;                                                                                              \
         }
 
-#define GATED_MAP(function, PARAMS, ARGS)                                                                   \
-        static void *CL_API_CALL hook_##function(cl_command_queue queue PARAMS, cl_uint n_waits,            \
-                        const cl_event *waits, cl_event *event, cl_int *errcode) {                          \
-                OpenclQueue *q = opencl_gate(queue, n_waits, #function, 0, NULL);                           \
-                if (likely(!q))                                                                             \
-                        return opencl_next.function(queue ARGS, n_waits, waits, event, errcode);            \
-                                                                                                            \
-                if (blocking) {                                                                             \
-                        _cleanup_(opencl_wait_leave)                                                        \
-                        OpenclWait w = {};                                                                  \
-                        opencl_blocking_start(q, &w);                                                       \
-                        void *p = opencl_next.function(queue ARGS, n_waits, waits, event, errcode);         \
-                        opencl_blocking_end(&w, q, !p);                                                     \
-                        return p;                                                                           \
-                }                                                                                           \
-                OpenclLaunch l = {};                                                                        \
-                opencl_launch_start(q, event, opencl_time_kind(#function, 0, NULL), n_waits, &l);           \
-                void *p = opencl_next.function(queue ARGS, n_waits, waits, l.event, errcode);               \
-                opencl_launch_end(&l, !p, n_waits, waits);                                                  \
-                return p;                                                                                   \
+#define GATED_MAP(function, PARAMS, ARGS)                                                                              \
+        static void *CL_API_CALL hook_##function(cl_command_queue queue PARAMS, cl_uint n_waits,                       \
+                        const cl_event *waits, cl_event *event, cl_int *errcode) {                                     \
+                OpenclQueue *q = opencl_gate(queue, n_waits, #function, 0, NULL);                                      \
+                if (likely(!q))                                                                                        \
+                        return opencl_next.function(queue ARGS, n_waits, waits, event, errcode);                       \
+                                                                                                                       \
+                if (blocking) {                                                                                        \
+                        _cleanup_(opencl_wait_leave)                                                                   \
+                        OpenclWait w = {};                                                                             \
+                        opencl_blocking_start(q, &w);                                                                  \
+                        void *p = opencl_next.function(queue ARGS, n_waits, waits, event, errcode);                    \
+                        opencl_blocking_end(&w, q, !p);                                                                \
+                        return p;                                                                                      \
+                }                                                                                                      \
+                OpenclLaunch l = {};                                                                                   \
+                opencl_launch_start(q, event, opencl_time_kind(#function, 0, NULL), n_waits, &l);                      \
+                void *p = opencl_next.function(queue ARGS, n_waits, waits, l.event, errcode);                          \
+                opencl_launch_end(&l, !p, n_waits, waits);                                                             \
+                return p;                                                                                              \
         }
 
-#define OBSERVED(function, what, PARAMS, ARGS)                                                              \
-        static cl_int CL_API_CALL hook_##function(cl_command_queue queue PARAMS, cl_uint n_waits,           \
-                        const cl_event *waits, cl_event *event) {                                           \
-                cl_int r = opencl_next.function(queue ARGS, n_waits, waits, event);                         \
-                OpenclQueue *q = opencl_queue_find(queue);                                                  \
-                if (q && r == CL_SUCCESS)                                                                   \
-                        opencl_observe(q, what, n_waits, waits);                                            \
-                return r;                                                                                   \
+#define OBSERVED(function, what, PARAMS, ARGS)                                                                         \
+        static cl_int CL_API_CALL hook_##function(                                                                     \
+                        cl_command_queue queue PARAMS, cl_uint n_waits, const cl_event *waits, cl_event *event) {      \
+                cl_int r = opencl_next.function(queue ARGS, n_waits, waits, event);                                    \
+                OpenclQueue *q = opencl_queue_find(queue);                                                             \
+                if (q && r == CL_SUCCESS)                                                                              \
+                        opencl_observe(q, what, n_waits, waits);                                                       \
+                return r;                                                                                              \
         }
 
 #include "shim/opencl/opencl-hooks.h"
@@ -113,8 +113,7 @@ static cl_int CL_API_CALL hook_clEnqueueBarrier(cl_command_queue queue) {
         return r;
 }
 
-static cl_int CL_API_CALL hook_clEnqueueWaitForEvents(
-                cl_command_queue queue, cl_uint n_waits, const cl_event *waits) {
+static cl_int CL_API_CALL hook_clEnqueueWaitForEvents(cl_command_queue queue, cl_uint n_waits, const cl_event *waits) {
         cl_int r = opencl_next.clEnqueueWaitForEvents(queue, n_waits, waits);
         OpenclQueue *q = opencl_queue_find(queue);
         if (q && r == CL_SUCCESS)
@@ -209,8 +208,8 @@ static void CL_CALLBACK event_called_back(cl_event event, cl_int status, void *u
         opencl_thread.depth = depth;
 }
 
-static cl_int CL_API_CALL hook_clSetEventCallback(cl_event event, cl_int status,
-                void(CL_CALLBACK *function)(cl_event, cl_int, void *), void *userdata) {
+static cl_int CL_API_CALL hook_clSetEventCallback(
+                cl_event event, cl_int status, void(CL_CALLBACK *function)(cl_event, cl_int, void *), void *userdata) {
         EventCallback *c = function ? malloc(sizeof(*c)) : NULL;
         if (!c)
                 return opencl_next.clSetEventCallback(event, status, function, userdata);
@@ -224,18 +223,17 @@ static cl_int CL_API_CALL hook_clSetEventCallback(cl_event event, cl_int status,
 
 /* --- queues come and go --- */
 
-static cl_command_queue CL_API_CALL hook_clCreateCommandQueue(cl_context context, cl_device_id device,
-                cl_command_queue_properties properties, cl_int *errcode) {
+static cl_command_queue CL_API_CALL hook_clCreateCommandQueue(
+                cl_context context, cl_device_id device, cl_command_queue_properties properties, cl_int *errcode) {
         cl_command_queue queue = opencl_next.clCreateCommandQueue(context, device, properties, errcode);
         if (queue)
                 opencl_queue_add(queue, device, properties, 0);
         return queue;
 }
 
-static cl_command_queue CL_API_CALL hook_clCreateCommandQueueWithProperties(cl_context context,
-                cl_device_id device, const cl_queue_properties *properties, cl_int *errcode) {
-        cl_command_queue queue =
-                        opencl_next.clCreateCommandQueueWithProperties(context, device, properties, errcode);
+static cl_command_queue CL_API_CALL hook_clCreateCommandQueueWithProperties(
+                cl_context context, cl_device_id device, const cl_queue_properties *properties, cl_int *errcode) {
+        cl_command_queue queue = opencl_next.clCreateCommandQueueWithProperties(context, device, properties, errcode);
         if (queue)
                 opencl_queue_add_with(queue, device, properties);
         return queue;
@@ -252,8 +250,8 @@ static cl_int CL_API_CALL hook_clReleaseCommandQueue(cl_command_queue queue) {
         return opencl_queue_released(queue) ? CL_SUCCESS : opencl_next.clReleaseCommandQueue(queue);
 }
 
-static cl_int CL_API_CALL hook_clSetCommandQueueProperty(cl_command_queue queue,
-                cl_command_queue_properties properties, cl_bool enable, cl_command_queue_properties *old) {
+static cl_int CL_API_CALL hook_clSetCommandQueueProperty(cl_command_queue queue, cl_command_queue_properties properties,
+                cl_bool enable, cl_command_queue_properties *old) {
         cl_int r = opencl_next.clSetCommandQueueProperty(queue, properties, enable, old);
         OpenclQueue *q = opencl_queue_find(queue);
         if (q && r == CL_SUCCESS && properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE)
@@ -271,10 +269,9 @@ static void *CL_API_CALL hook_clGetExtensionFunctionAddress(const char *name) {
         return opencl_extension_hook(NULL, name, opencl_next.clGetExtensionFunctionAddress(name));
 }
 
-static void *CL_API_CALL hook_clGetExtensionFunctionAddressForPlatform(
-                cl_platform_id platform, const char *name) {
-        return opencl_extension_hook(platform, name,
-                        opencl_next.clGetExtensionFunctionAddressForPlatform(platform, name));
+static void *CL_API_CALL hook_clGetExtensionFunctionAddressForPlatform(cl_platform_id platform, const char *name) {
+        return opencl_extension_hook(
+                        platform, name, opencl_next.clGetExtensionFunctionAddressForPlatform(platform, name));
 }
 
 /* --- the table --- */
@@ -283,10 +280,10 @@ static void *CL_API_CALL hook_clGetExtensionFunctionAddressForPlatform(
 
 const OpenclHook opencl_hooks[] = {HOOK(clEnqueueBarrier) HOOK(clEnqueueWaitForEvents) HOOK(clFinish) HOOK(
                 clWaitForEvents) HOOK(clGetEventInfo) HOOK(clSetEventCallback) HOOK(clCreateCommandQueue)
-                                HOOK(clCreateCommandQueueWithProperties) HOOK(clRetainCommandQueue) HOOK(
-                                                clReleaseCommandQueue) HOOK(clSetCommandQueueProperty)
-                                                HOOK(clGetExtensionFunctionAddress) HOOK(
-                                                                clGetExtensionFunctionAddressForPlatform)
+                                HOOK(clCreateCommandQueueWithProperties) HOOK(clRetainCommandQueue)
+                                                HOOK(clReleaseCommandQueue) HOOK(clSetCommandQueueProperty) HOOK(
+                                                                clGetExtensionFunctionAddress)
+                                                                HOOK(clGetExtensionFunctionAddressForPlatform)
 #define GATED(function, PARAMS, ARGS)          HOOK(function)
 #define GATED_KERNEL(function, PARAMS, ARGS)   HOOK(function)
 #define GATED_WRITE(function, PARAMS, ARGS)    HOOK(function)

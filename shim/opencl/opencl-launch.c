@@ -60,16 +60,13 @@ void opencl_observe(OpenclQueue *q, OpenclObserve what, cl_uint n_waits, const c
                 return;
         }
         if (what == OPENCL_OBSERVE_HOST ||
-                        (n_waits > 0 &&
-                                        (atomic_load(&q->n_tracked) == 0 ||
-                                                        !waits_are_safe(q, n_waits, waits))))
+                        (n_waits > 0 && (atomic_load(&q->n_tracked) == 0 || !waits_are_safe(q, n_waits, waits))))
                 opencl_note_waits(q);
 }
 
 /* --- launches --- */
 
-void opencl_launch_start(
-                OpenclQueue *q, cl_event *event, uint64_t kind, cl_uint n_waits, OpenclLaunch *ret) {
+void opencl_launch_start(OpenclQueue *q, cl_event *event, uint64_t kind, cl_uint n_waits, OpenclLaunch *ret) {
         /* Two threads at once: the runtime's order need not be the one in which they come back to us. A call that
          * blocks is one launch among many of the other's: `covers` is right without that, and its end is heard of
          * later. */

@@ -52,8 +52,8 @@ static inline void opencl_note_waits(OpenclQueue *q) {
 }
 
 /* `what`, `dim` and `global` as for opencl_time_kind(). */
-static inline OpenclQueue *opencl_gate(cl_command_queue handle, cl_uint n_waits, const void *what,
-                cl_uint dim, const size_t *global) {
+static inline OpenclQueue *opencl_gate(
+                cl_command_queue handle, cl_uint n_waits, const void *what, cl_uint dim, const size_t *global) {
         OpenclTable *t = atomic_load_explicit(&opencl_table, memory_order_acquire);
         OpenclQueue *q = opencl_table_find(t, handle);
         if (unlikely(!q))

@@ -43,8 +43,7 @@
 /* Declarations that the headers lack. */
 #ifndef CL_LAYER_PROPERTIES_LIST_END
 cl_int CL_API_CALL clInitLayerWithProperties(cl_uint num_entries, const cl_icd_dispatch *target_dispatch,
-                cl_uint *num_entries_ret, const cl_icd_dispatch **layer_dispatch_ret,
-                const cl_properties *properties);
+                cl_uint *num_entries_ret, const cl_icd_dispatch **layer_dispatch_ret, const cl_properties *properties);
 cl_int CL_API_CALL clDeinitLayer(void);
 #endif
 
@@ -97,8 +96,7 @@ void opencl_hook_dispatch(const cl_icd_dispatch *target, size_t n, cl_icd_dispat
 static bool is_hooked(const cl_icd_dispatch *target, size_t n) {
         for (size_t i = 0; i < opencl_n_hooks; i++)
                 if (opencl_hooks[i].entry < n &&
-                                ((const OpenclFunction *) target)[opencl_hooks[i].entry] ==
-                                                opencl_hooks[i].function)
+                                ((const OpenclFunction *) target)[opencl_hooks[i].entry] == opencl_hooks[i].function)
                         return true;
         return false;
 }
@@ -118,8 +116,8 @@ static void keep_loaded(const void *code) {
 }
 
 _public_
-cl_int CL_API_CALL clGetLayerInfo(cl_layer_info param_name, size_t param_value_size, void *param_value,
-                size_t *param_value_size_ret) {
+cl_int CL_API_CALL clGetLayerInfo(
+                cl_layer_info param_name, size_t param_value_size, void *param_value, size_t *param_value_size_ret) {
         static const cl_layer_api_version version = CL_LAYER_API_VERSION_100;
         static const char name[] = "xsched";
         const void *answer = param_name == CL_LAYER_API_VERSION ? (const void *) &version : name;
@@ -136,8 +134,8 @@ cl_int CL_API_CALL clGetLayerInfo(cl_layer_info param_name, size_t param_value_s
         return CL_SUCCESS;
 }
 
-static cl_int init_layer(cl_uint num_entries, const cl_icd_dispatch *target_dispatch,
-                cl_uint *num_entries_ret, const cl_icd_dispatch **layer_dispatch_ret, const void *caller) {
+static cl_int init_layer(cl_uint num_entries, const cl_icd_dispatch *target_dispatch, cl_uint *num_entries_ret,
+                const cl_icd_dispatch **layer_dispatch_ret, const void *caller) {
         PROTECT_ERRNO;
         if (!target_dispatch || !num_entries_ret || !layer_dispatch_ret || num_entries == 0)
                 return CL_INVALID_VALUE;
@@ -145,9 +143,8 @@ static cl_int init_layer(cl_uint num_entries, const cl_icd_dispatch *target_disp
                 return CL_INVALID_VALUE; /* this loader has us already, and goes on without us a second time */
 
         /* Kept for the life of the process, because the loader may read it at any time. */
-        Handed *h = calloc(1,
-                        offsetof(Handed, dispatch) +
-                                        MAX(num_entries * sizeof(OpenclFunction), sizeof(h->dispatch)));
+        Handed *h = calloc(
+                        1, offsetof(Handed, dispatch) + MAX(num_entries * sizeof(OpenclFunction), sizeof(h->dispatch)));
         if (!h)
                 return CL_OUT_OF_HOST_MEMORY;
         h->loader = object_of(caller) ?: h;
@@ -164,20 +161,19 @@ static cl_int init_layer(cl_uint num_entries, const cl_icd_dispatch *target_disp
 }
 
 _public_
-cl_int CL_API_CALL clInitLayer(cl_uint num_entries, const cl_icd_dispatch *target_dispatch,
-                cl_uint *num_entries_ret, const cl_icd_dispatch **layer_dispatch_ret) {
-        return init_layer(num_entries, target_dispatch, num_entries_ret, layer_dispatch_ret,
-                        __builtin_return_address(0));
+cl_int CL_API_CALL clInitLayer(cl_uint num_entries, const cl_icd_dispatch *target_dispatch, cl_uint *num_entries_ret,
+                const cl_icd_dispatch **layer_dispatch_ret) {
+        return init_layer(
+                        num_entries, target_dispatch, num_entries_ret, layer_dispatch_ret, __builtin_return_address(0));
 }
 
 _public_
 cl_int CL_API_CALL clInitLayerWithProperties(cl_uint num_entries, const cl_icd_dispatch *target_dispatch,
-                cl_uint *num_entries_ret, const cl_icd_dispatch **layer_dispatch_ret,
-                const cl_properties *properties) {
+                cl_uint *num_entries_ret, const cl_icd_dispatch **layer_dispatch_ret, const cl_properties *properties) {
         if (properties && properties[0] != 0)
                 return CL_INVALID_PROPERTY; /* there are none in version 1.0.1 */
-        return init_layer(num_entries, target_dispatch, num_entries_ret, layer_dispatch_ret,
-                        __builtin_return_address(0));
+        return init_layer(
+                        num_entries, target_dispatch, num_entries_ret, layer_dispatch_ret, __builtin_return_address(0));
 }
 
 /* --- the end --- */

@@ -42,8 +42,8 @@ static void with_first_queue(void) {
         (void) atexit(at_exit);
 }
 
-static OpenclQueue *queue_new(cl_command_queue handle, cl_device_id device,
-                cl_command_queue_properties properties, int32_t priority_hint) {
+static OpenclQueue *queue_new(cl_command_queue handle, cl_device_id device, cl_command_queue_properties properties,
+                int32_t priority_hint) {
         OpenclDevice d;
         opencl_device_describe(device, &d);
 
@@ -61,8 +61,7 @@ static OpenclQueue *queue_new(cl_command_queue handle, cl_device_id device,
                         .device = d.id,
                         .device_name = d.name,
                         .backend = "opencl",
-                        .label = properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE ? "out-of-order"
-                                                                                     : "in-order",
+                        .label = properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE ? "out-of-order" : "in-order",
                         .priority_hint = priority_hint,
                         .drain = opencl_drain,
                         .look = opencl_tail_look,
@@ -102,8 +101,7 @@ void opencl_queue_add(cl_command_queue handle, cl_device_id device, cl_command_q
         }
 }
 
-void opencl_queue_add_with(
-                cl_command_queue queue, cl_device_id device, const cl_queue_properties *properties) {
+void opencl_queue_add_with(cl_command_queue queue, cl_device_id device, const cl_queue_properties *properties) {
         cl_command_queue_properties flags = 0;
         int32_t hint = 0;
 

@@ -12,8 +12,7 @@ void opencl_queue_add(cl_command_queue handle, cl_device_id device, cl_command_q
                 int32_t priority_hint);
 
 /* The same, with the application's list of properties; NULL: none. */
-void opencl_queue_add_with(
-                cl_command_queue queue, cl_device_id device, const cl_queue_properties *properties);
+void opencl_queue_add_with(cl_command_queue queue, cl_device_id device, const cl_queue_properties *properties);
 
 /* Count the application's references. opencl_queue_released() is called before the native release. It returns true when
  * the caller must not release: another thread has pinned the handle, and releases it later. */

@@ -25,7 +25,7 @@ static const struct {
         const char *name;
         size_t entry;
 } helpers[] = {
-#define HELPER(function)                                                                                    \
+#define HELPER(function)                                                                                               \
         { #function, OPENCL_ENTRY(function) }
                 HELPER(clEnqueueMarker),
                 HELPER(clFlush),
@@ -131,45 +131,45 @@ static inline void leave(const int *unused) {
         opencl_thread.depth--;
 }
 
-#define ENTER                                                                                               \
-        const cl_icd_dispatch *d = enter();                                                                 \
-        _cleanup_(leave)                                                                                    \
+#define ENTER                                                                                                          \
+        const cl_icd_dispatch *d = enter();                                                                            \
+        _cleanup_(leave)                                                                                               \
         _unused_ int left = 0
 
 /* --- the symbols --- */
 
-#define GATED(function, PARAMS, ARGS)                                                                       \
-        _public_                                                                                            \
-        cl_int CL_API_CALL function(cl_command_queue queue PARAMS, cl_uint n_waits, const cl_event *waits,  \
-                        cl_event *event) {                                                                  \
-                ENTER;                                                                                      \
-                return d->function ? d->function(queue ARGS, n_waits, waits, event) : CL_INVALID_OPERATION; \
+#define GATED(function, PARAMS, ARGS)                                                                                  \
+        _public_                                                                                                       \
+        cl_int CL_API_CALL function(                                                                                   \
+                        cl_command_queue queue PARAMS, cl_uint n_waits, const cl_event *waits, cl_event *event) {      \
+                ENTER;                                                                                                 \
+                return d->function ? d->function(queue ARGS, n_waits, waits, event) : CL_INVALID_OPERATION;            \
         }
 #define GATED_KERNEL(function, PARAMS, ARGS)   GATED(function, SAME(PARAMS), SAME(ARGS))
 #define GATED_BLOCKING(function, PARAMS, ARGS) GATED(function, SAME(PARAMS), SAME(ARGS))
 #define GATED_WRITE(function, PARAMS, ARGS)    GATED(function, SAME(PARAMS), SAME(ARGS))
 #define OBSERVED(function, what, PARAMS, ARGS) GATED(function, SAME(PARAMS), SAME(ARGS))
 #define SAME(...)                              __VA_ARGS__
-#define GATED_MAP(function, PARAMS, ARGS)                                                                   \
-        _public_                                                                                            \
-        void *CL_API_CALL function(cl_command_queue queue PARAMS, cl_uint n_waits, const cl_event *waits,   \
-                        cl_event *event, cl_int *errcode) {                                                 \
-                ENTER;                                                                                      \
-                if (!d->function) {                                                                         \
-                        if (errcode)                                                                        \
-                                *errcode = CL_INVALID_OPERATION;                                            \
-                        return NULL;                                                                        \
-                }                                                                                           \
-                return d->function(queue ARGS, n_waits, waits, event, errcode);                             \
+#define GATED_MAP(function, PARAMS, ARGS)                                                                              \
+        _public_                                                                                                       \
+        void *CL_API_CALL function(cl_command_queue queue PARAMS, cl_uint n_waits, const cl_event *waits,              \
+                        cl_event *event, cl_int *errcode) {                                                            \
+                ENTER;                                                                                                 \
+                if (!d->function) {                                                                                    \
+                        if (errcode)                                                                                   \
+                                *errcode = CL_INVALID_OPERATION;                                                       \
+                        return NULL;                                                                                   \
+                }                                                                                                      \
+                return d->function(queue ARGS, n_waits, waits, event, errcode);                                        \
         }
 #include "shim/opencl/opencl-hooks.h"
 
 /* All other functions, with their parameters in brackets. FAILURE: the result when there is no OpenCL library. */
-#define FORWARD(type, function, PARAMS, ARGS, FAILURE)                                                      \
-        _public_                                                                                            \
-        type CL_API_CALL function PARAMS {                                                                  \
-                ENTER;                                                                                      \
-                return d->function ? d->function ARGS : FAILURE;                                            \
+#define FORWARD(type, function, PARAMS, ARGS, FAILURE)                                                                 \
+        _public_                                                                                                       \
+        type CL_API_CALL function PARAMS {                                                                             \
+                ENTER;                                                                                                 \
+                return d->function ? d->function ARGS : FAILURE;                                                       \
         }
 
 static cl_command_queue no_queue(cl_int *errcode) {

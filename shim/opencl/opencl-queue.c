@@ -40,8 +40,7 @@ OpenclQueue *opencl_queue_find(cl_command_queue handle) {
 /* Under the lock. */
 static OpenclQueue *take_free(void) {
         if (!free_queues) {
-                OpenclQueue *slab =
-                                aligned_alloc(64, SLAB_QUEUES * DIV_ROUND_UP(sizeof(OpenclQueue), 64) * 64);
+                OpenclQueue *slab = aligned_alloc(64, SLAB_QUEUES * DIV_ROUND_UP(sizeof(OpenclQueue), 64) * 64);
                 if (!slab)
                         return NULL;
                 memset(slab, 0, SLAB_QUEUES * sizeof(OpenclQueue));

@@ -44,9 +44,8 @@ typedef struct OpenclTracked {
 /* A completion callback that we have requested from the runtime. It has memory of its own, because a runtime may forget
  * to call (PoCL does when a command fails): then the sentinel is given up, and its few bytes are lost. */
 typedef struct OpenclSentinel {
-        _Atomic(OpenclQueue *)
-                        queue; /* taken by who ends it: the callback, or who finds that none will come */
-        uint64_t seq, covers;  /* of the launch whose event it waits for */
+        _Atomic(OpenclQueue *) queue; /* taken by who ends it: the callback, or who finds that none will come */
+        uint64_t seq, covers;         /* of the launch whose event it waits for */
         struct OpenclSentinel *next_lost;
 } OpenclSentinel;
 
@@ -73,14 +72,14 @@ struct OpenclQueue {
         pthread_mutex_t lock;
         OpenclTracked *tracked;
         size_t head, n, allocated;
-        uint64_t last_seq; /* given to a launch */
-        uint64_t done_seq; /* highest known complete */
+        uint64_t last_seq;   /* given to a launch */
+        uint64_t done_seq;   /* highest known complete */
         uint64_t unsafe_seq; /* in-order: nothing is safe from here on, until a launch from this number on completes */
-        uint64_t known_seq; /* a caller knows that all up to here is complete */
+        uint64_t known_seq;  /* a caller knows that all up to here is complete */
         bool harvesting, again;
-        bool waited;                 /* a thread waited for the launches about to be found complete */
-        uint64_t saturated_since_ns; /* a completion that was seen at once and left work behind; 0: none */
-        uint64_t started_ns;         /* when the first of a batch was submitted */
+        bool waited;                       /* a thread waited for the launches about to be found complete */
+        uint64_t saturated_since_ns;       /* a completion that was seen at once and left work behind; 0: none */
+        uint64_t started_ns;               /* when the first of a batch was submitted */
         _Atomic uint64_t head_since_ns;    /* since when the device works on the oldest one; 0: unknown */
         uint64_t looked_ns;                /* last look that found work in flight; 0: none */
         uint32_t n_above;                  /* consecutive samples far above the mean */
@@ -97,17 +96,16 @@ struct OpenclQueue {
         /* opencl-tail.c */
         _Atomic bool tail;            /* launches need no events */
         _Atomic uint32_t since_point; /* launches without event since the newest with one */
-        _Atomic uint32_t
-                        app_waits; /* threads of the application that will tell when what is in flight is over */
+        _Atomic uint32_t app_waits;   /* threads of the application that will tell when what is in flight is over */
         _Atomic uint32_t event_waits; /* threads that wait for an event of this queue */
         uint64_t open_seq;            /* the newest launch without event */
         uint64_t covered_seq;         /* an event in the record covers all up to here */
         _Atomic uint32_t plan_every;  /* one launch in so many has an event; 0: to be worked out */
         _Atomic uint32_t plan_limit, plan_threshold; /* the bound then, and what it came from */
         _Atomic uint64_t plan_kind;                  /* the kind of launches that the plan is for */
-        bool arm;           /* the next harvest arms the idle sentinel, tail or not */
-        uint32_t n_told;    /* idle ends that the application's waits have told */
-        uint64_t told_seq;  /* the newest launch at that time */
+        bool arm;                                    /* the next harvest arms the idle sentinel, tail or not */
+        uint32_t n_told;                             /* idle ends that the application's waits have told */
+        uint64_t told_seq;                           /* the newest launch at that time */
         uint64_t untold_ns; /* when one was found that nobody had waited for; 0: the last was told */
         uint32_t n_trusted; /* looks that relied on a wait to report the end */
         uint64_t newest_ns; /* when the newest launch was submitted */
@@ -125,11 +123,10 @@ struct OpenclQueue {
 
         _Atomic uint32_t progress; /* futex: changes with every completion while somebody waits for one */
         _Atomic uint32_t bound_waiters;
-        _Atomic uint32_t keep;  /* bound waiters: how many may stay in flight */
-        _Atomic uint32_t grace; /* doublings of the bound, after waits without progress */
-        _Atomic uint32_t doubt; /* bound waiters: number of short sleeps to come */
-        _Atomic uint32_t
-                        look_at; /* so many were in flight when a launch looked last; 0: it was idle since */
+        _Atomic uint32_t keep;    /* bound waiters: how many may stay in flight */
+        _Atomic uint32_t grace;   /* doublings of the bound, after waits without progress */
+        _Atomic uint32_t doubt;   /* bound waiters: number of short sleeps to come */
+        _Atomic uint32_t look_at; /* so many were in flight when a launch looked last; 0: it was idle since */
 
         OpenclSentinel *idle; /* for the idle edge, on the newest launch; NULL: not armed */
         OpenclSentinel *wake; /* for a bound waiter, on the launch that it waits for */

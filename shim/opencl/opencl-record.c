@@ -43,8 +43,7 @@ bool opencl_record_push(OpenclQueue *q, cl_event event, const OpenclTrack *t) {
         bool own_safe = t->kind == OPENCL_TRACK_SAFE || ((drain || point) && in_order);
         uint64_t expected = 0;
         if (!drain && !point)
-                expected = opencl_time_expected(q, t->what)
-                                ?: atomic_load_explicit(&q->mean_ns, memory_order_relaxed);
+                expected = opencl_time_expected(q, t->what) ?: atomic_load_explicit(&q->mean_ns, memory_order_relaxed);
         uint64_t seq = ++q->last_seq;
         bool waits_unknown = atomic_load_explicit(&q->waits_unknown, memory_order_relaxed) &&
                         atomic_exchange(&q->waits_unknown, false);
@@ -67,8 +66,7 @@ bool opencl_record_push(OpenclQueue *q, cl_event event, const OpenclTrack *t) {
                         .drain = drain,
                         .point = point,
         };
-        atomic_store_explicit(&q->flying_ns,
-                        atomic_load_explicit(&q->flying_ns, memory_order_relaxed) + expected,
+        atomic_store_explicit(&q->flying_ns, atomic_load_explicit(&q->flying_ns, memory_order_relaxed) + expected,
                         memory_order_relaxed);
         if (event)
                 q->covered_seq = MAX(q->covered_seq, t->covers);

@@ -92,8 +92,7 @@ static void arm_idle(OpenclQueue *q) {
 static void arm_wake(OpenclQueue *q) {
         /* `keep` is read once, because waiters with another bound may come meanwhile. */
         size_t keep = atomic_load(&q->keep);
-        if (atomic_load(&q->bound_waiters) == 0 || !q->callbacks_prompt || opencl_record_n(q) <= keep ||
-                        q->wake)
+        if (atomic_load(&q->bound_waiters) == 0 || !q->callbacks_prompt || opencl_record_n(q) <= keep || q->wake)
                 return;
         size_t index = q->n - keep - 1;
         while (index < q->n && !q->tracked[index].event)

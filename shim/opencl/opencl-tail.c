@@ -28,11 +28,8 @@ static bool is_on(OpenclQueue *q) {
 static uint32_t plan(OpenclQueue *q, uint64_t kind) {
         uint32_t threshold = xsched_queue_limit_for(q->xq, 0), limit = opencl_limit(q, kind),
                  few = limit == 0 ? OPENCL_TAIL_EVERY : CLAMP(limit / 2, 1U, OPENCL_TAIL_EVERY);
-        uint64_t each = opencl_time_expected(q, kind)
-                        ?: atomic_load_explicit(&q->mean_ns, memory_order_relaxed);
-        uint32_t many = each == 0 || !q->callbacks_prompt
-                        ? few
-                        : (uint32_t) MIN(POINT_NS / each, (uint64_t) EVERY_MAX);
+        uint64_t each = opencl_time_expected(q, kind) ?: atomic_load_explicit(&q->mean_ns, memory_order_relaxed);
+        uint32_t many = each == 0 || !q->callbacks_prompt ? few : (uint32_t) MIN(POINT_NS / each, (uint64_t) EVERY_MAX);
         if (limit != 0)
                 many = MIN(many, limit / 4);
 

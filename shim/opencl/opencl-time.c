@@ -182,8 +182,7 @@ void opencl_time_give_up(OpenclQueue *q, cl_event event) {
 bool opencl_time_is_due(const OpenclQueue *q, uint64_t kind) {
         if (!q->callbacks_prompt || atomic_load_explicit(&q->no_samples, memory_order_relaxed))
                 return false;
-        return opencl_time_expected(q, kind) == 0 ||
-                        atomic_load_explicit(&q->skip, memory_order_relaxed) == 0;
+        return opencl_time_expected(q, kind) == 0 || atomic_load_explicit(&q->skip, memory_order_relaxed) == 0;
 }
 
 /* At random, because programs repeat patterns of launches. */

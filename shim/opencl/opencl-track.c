@@ -196,8 +196,7 @@ static void harvest_report(OpenclQueue *q, OpenclFound *h) {
         if (h->n_removed == 0)
                 return;
         if (opencl_record_n(q) == 0)
-                opencl_tail_note_idle(q,
-                                q->waited || atomic_load(&q->app_waits) + atomic_load(&q->event_waits) > 0);
+                opencl_tail_note_idle(q, q->waited || atomic_load(&q->app_waits) + atomic_load(&q->event_waits) > 0);
         else
                 opencl_tail_note_busy(q);
         uint64_t each_ns = opencl_guess(q, h);

@@ -201,9 +201,8 @@ static Summary summarize(const uint64_t *ns, unsigned n) {
 }
 
 static void print_row(const char *what, const Summary *s, const Summary *yard) {
-        printf("%-44s %9.1f %9.1f %9.1f %8.2fx %8.2fx\n", what, usec(s->p50_ns), usec(s->p99_ns),
-                        usec(s->max_ns), (double) s->p50_ns / (double) yard->p50_ns,
-                        (double) s->p99_ns / (double) yard->p99_ns);
+        printf("%-44s %9.1f %9.1f %9.1f %8.2fx %8.2fx\n", what, usec(s->p50_ns), usec(s->p99_ns), usec(s->max_ns),
+                        (double) s->p50_ns / (double) yard->p50_ns, (double) s->p99_ns / (double) yard->p99_ns);
 }
 
 static void print_table(const Shared *s, const Summary *yard, const Summary *closed, const Summary *opened,
@@ -225,8 +224,7 @@ static void print_table(const Shared *s, const Summary *yard, const Summary *clo
                 printf("The machine was late: in %u rounds the gate had not closed after %.1f ms, in %u the "
                        "low job was "
                        "not back after %.1f ms.\n",
-                                s->n_unheld, (double) BUSY_NS / 1e6, s->n_unresumed,
-                                (double) PAUSE_NS / 1e6);
+                                s->n_unheld, (double) BUSY_NS / 1e6, s->n_unresumed, (double) PAUSE_NS / 1e6);
 }
 
 static void print_json_row(const char *name, const Summary *s, const char *end) {
@@ -241,8 +239,7 @@ static void print_json(const Shared *s, const Summary *yard, const Summary *clos
         print_json_row("begin", begin, ", ");
         print_json_row("closed", closed, ", ");
         print_json_row("opened", opened, ", ");
-        printf("\"decision\": {\"p50_us\": %" PRIu64 ", \"p99_us\": %" PRIu64 ", \"max_us\": %" PRIu64
-               "}}\n",
+        printf("\"decision\": {\"p50_us\": %" PRIu64 ", \"p99_us\": %" PRIu64 ", \"max_us\": %" PRIu64 "}}\n",
                         d->p50_us, d->p99_us, d->max_us);
 }
 

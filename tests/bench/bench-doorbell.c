@@ -72,10 +72,8 @@ static AmdQueue *make_queue(void) {
                         .ctx_save_restore_address = (uintptr_t) memory + 16384,
                         .ctx_save_restore_size = 4096,
         };
-        return ioctl(fd, _IOC(_IOC_READ | _IOC_WRITE, KFD_IOCTL_BASE, KFD_NR_CREATE_QUEUE, sizeof(a)), &a) <
-                                        0
-                        ? NULL
-                        : q;
+        return ioctl(fd, _IOC(_IOC_READ | _IOC_WRITE, KFD_IOCTL_BASE, KFD_NR_CREATE_QUEUE, sizeof(a)), &a) < 0 ? NULL
+                                                                                                               : q;
 }
 
 static AmdQueue *queue;

@@ -30,8 +30,7 @@ static _noreturn_ void run_true(const char *preload) {
         char variable[4096];
         char *const envp[] = {variable, NULL};
 
-        (void) snprintf(variable, sizeof(variable), "%s%s",
-                        preload ? "LD_PRELOAD=" : "NOTHING=", strempty(preload));
+        (void) snprintf(variable, sizeof(variable), "%s%s", preload ? "LD_PRELOAD=" : "NOTHING=", strempty(preload));
         if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) < 0 || raise(SIGSTOP) != 0)
                 _exit(126);
         (void) execve("/bin/true", argv, envp);
@@ -73,8 +72,7 @@ static unsigned count_calls(const char *preload) {
 static bool report(const char *what, unsigned without, unsigned with, unsigned n_libraries) {
         bool ok = with > without && with <= without + n_libraries * EXEC_MORE_MAX;
 
-        printf("%-40s %3u system calls, %+d%s\n", what, with, (int) with - (int) without,
-                        ok ? "" : ": too many");
+        printf("%-40s %3u system calls, %+d%s\n", what, with, (int) with - (int) without, ok ? "" : ": too many");
         return ok;
 }
 
@@ -89,8 +87,7 @@ int main(int argc, char *argv[]) {
         }
         printf("%-40s %3u system calls\n", "/bin/true", without);
         for (int i = 1; i < argc; i++) {
-                char *path = realpath(
-                                argv[i], NULL); /* for a relative one the linker would ask where it is */
+                char *path = realpath(argv[i], NULL); /* for a relative one the linker would ask where it is */
 
                 if (!path)
                         fail(argv[i]);

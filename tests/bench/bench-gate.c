@@ -102,8 +102,7 @@ static uint64_t count_instructions(const char *what, uint64_t n) {
         char command[256];
 
         (void) snprintf(command, sizeof(command),
-                        "valgrind --tool=callgrind --callgrind-out-file=/dev/null /proc/%d/exe --%s=%" PRIu64
-                        " 2>&1",
+                        "valgrind --tool=callgrind --callgrind-out-file=/dev/null /proc/%d/exe --%s=%" PRIu64 " 2>&1",
                         (int) getpid(), what, n);
         return callgrind_count(command, false);
 }
@@ -138,8 +137,7 @@ static int report(void) {
 int main(int argc, char *argv[]) {
         const char *n;
 
-        setenv("XSCHED_DISABLE", "1",
-                        true); /* for the runs under valgrind: no thread beside what is counted */
+        setenv("XSCHED_DISABLE", "1", true); /* for the runs under valgrind: no thread beside what is counted */
         if (argc == 1)
                 return report();
 

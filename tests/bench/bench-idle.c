@@ -142,13 +142,11 @@ int main(int argc, char *argv[]) {
         service_close(&service);
 
         bool json = bench_flag(argc, argv, "--json");
-        printf(json ? "{\"seconds\": %u, \"clients\": %u, " : "in %u s, with %u clients\n", seconds,
-                        N_CLIENTS);
+        printf(json ? "{\"seconds\": %u, \"clients\": %u, " : "in %u s, with %u clients\n", seconds, N_CLIENTS);
         for (unsigned i = 0; i < _CASE_MAX; i++)
-                printf(json ? "\"%s\": {\"launches\": %" PRIu64 ", \"wakeups\": %" PRIu64
-                              ", \"switches\": %" PRIu64 "}, "
-                            : "%-22s %8" PRIu64 " launches %8" PRIu64 " wake-ups %8" PRIu64
-                              " context switches\n",
+                printf(json ? "\"%s\": {\"launches\": %" PRIu64 ", \"wakeups\": %" PRIu64 ", \"switches\": %" PRIu64
+                              "}, "
+                            : "%-22s %8" PRIu64 " launches %8" PRIu64 " wake-ups %8" PRIu64 " context switches\n",
                                 json ? case_name[i] : case_text[i], quiet[i].launches, quiet[i].wakeups,
                                 quiet[i].switches);
         printf(json ? "\"pss_empty_kb\": %" PRIu64 ", \"pss_kb\": %" PRIu64 "}\n"

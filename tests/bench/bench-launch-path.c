@@ -23,8 +23,8 @@
 
 static int queues[8]; /* handles are addresses */
 
-static cl_command_queue CL_API_CALL create_queue(cl_context context, cl_device_id device,
-                cl_command_queue_properties properties, cl_int *errcode) {
+static cl_command_queue CL_API_CALL create_queue(
+                cl_context context, cl_device_id device, cl_command_queue_properties properties, cl_int *errcode) {
         static size_t n;
         return (cl_command_queue) (void *) &queues[n++ % ELEMENTSOF(queues)];
 }
@@ -33,8 +33,7 @@ static cl_int CL_API_CALL release_queue(cl_command_queue q) {
         return CL_SUCCESS;
 }
 
-static cl_int CL_API_CALL device_info(
-                cl_device_id d, cl_device_info what, size_t size, void *value, size_t *size_ret) {
+static cl_int CL_API_CALL device_info(cl_device_id d, cl_device_info what, size_t size, void *value, size_t *size_ret) {
         return CL_INVALID_VALUE;
 }
 
@@ -43,9 +42,8 @@ static cl_int CL_API_CALL device_ids(
         return CL_DEVICE_NOT_FOUND;
 }
 
-static _noinline_ cl_int CL_API_CALL launch(cl_command_queue q, cl_kernel kernel, cl_uint dim,
-                const size_t *offset, const size_t *global, const size_t *local, cl_uint n,
-                const cl_event *waits, cl_event *event) {
+static _noinline_ cl_int CL_API_CALL launch(cl_command_queue q, cl_kernel kernel, cl_uint dim, const size_t *offset,
+                const size_t *global, const size_t *local, cl_uint n, const cl_event *waits, cl_event *event) {
         __asm__ volatile("");
         return CL_SUCCESS;
 }
@@ -64,8 +62,7 @@ static void run(const cl_icd_dispatch *volatile d, uint64_t n) {
         for (size_t i = 0; i < ELEMENTSOF(q); i++)
                 q[i] = d->clCreateCommandQueue(NULL, NULL, 0, NULL);
         for (uint64_t i = 0; i < n; i++)
-                (void) d->clEnqueueNDRangeKernel(
-                                q[i % ELEMENTSOF(q)], NULL, 1, NULL, &one, NULL, 0, NULL, NULL);
+                (void) d->clEnqueueNDRangeKernel(q[i % ELEMENTSOF(q)], NULL, 1, NULL, &one, NULL, 0, NULL, NULL);
         for (size_t i = 0; i < ELEMENTSOF(q); i++)
                 (void) d->clReleaseCommandQueue(q[i]);
 }

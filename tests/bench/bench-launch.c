@@ -194,8 +194,8 @@ static void series_run(Series *s, Worker *native, Worker *layer, size_t pairs) {
 /* Prints the series, gives it back, and returns the median of its ratios. */
 static double series_end(Series *s) {
         double ratio = median(s->ratio, s->n);
-        printf("%-34s %8.2f us native %8.2f us with the layer, ratio %.3f\n", s->what,
-                        median(s->native, s->n) / 1000, median(s->layer, s->n) / 1000, ratio);
+        printf("%-34s %8.2f us native %8.2f us with the layer, ratio %.3f\n", s->what, median(s->native, s->n) / 1000,
+                        median(s->layer, s->n) / 1000, ratio);
         (void) fflush(stdout);
         free(s->native);
         free(s->layer);
@@ -220,8 +220,8 @@ typedef struct Launches {
 } Launches;
 
 /* New processes for each round: where their threads and their memory come to lie would else decide the whole run. */
-static Launches run_rounds(Series *finish, Series *pipeline, const char *layer_path, const char *counters,
-                size_t pairs) {
+static Launches run_rounds(
+                Series *finish, Series *pipeline, const char *layer_path, const char *counters, size_t pairs) {
         Launches sum = {};
         for (int round = 0; round < ROUNDS; round++) {
                 Worker native = worker_start("worker", NULL, NULL);

@@ -111,8 +111,8 @@ static double yardstick(unsigned seconds) {
         return percent;
 }
 
-static void print(unsigned n_clients, bool spread, const Load *a, const Load *b, uint64_t pss_kb,
-                double bare, bool json) {
+static void print(unsigned n_clients, bool spread, const Load *a, const Load *b, uint64_t pss_kb, double bare,
+                bool json) {
         double seconds = (double) (b->at_ns - a->at_ns) / 1e9, cpu = (double) (b->cpu_ns - a->cpu_ns) / 1e9;
         double edges = (double) (b->edges - a->edges);
 
@@ -123,14 +123,12 @@ static void print(unsigned n_clients, bool spread, const Load *a, const Load *b,
                                 n_clients, spread ? "true" : "false", 100 * cpu / seconds,
                                 (double) (b->cycles - a->cycles) / seconds, edges / seconds,
                                 (double) (b->verdicts - a->verdicts) / seconds,
-                                (double) (b->wakeups - a->wakeups) / seconds, cpu * 1e6 / edges, pss_kb,
-                                bare);
+                                (double) (b->wakeups - a->wakeups) / seconds, cpu * 1e6 / edges, pss_kb, bare);
         else
                 printf("%u clients%s: %.1f %% of a core at %.0f edges/s (%.2f us an edge), %.0f verdicts/s, %.0f "
                        "wake-ups/s, %" PRIu64 " KiB; %.1f %% of a core for bare wake-ups\n",
-                                n_clients, spread ? ", all active" : "", 100 * cpu / seconds,
-                                edges / seconds, cpu * 1e6 / edges,
-                                (double) (b->verdicts - a->verdicts) / seconds,
+                                n_clients, spread ? ", all active" : "", 100 * cpu / seconds, edges / seconds,
+                                cpu * 1e6 / edges, (double) (b->verdicts - a->verdicts) / seconds,
                                 (double) (b->wakeups - a->wakeups) / seconds, pss_kb, bare);
 }
 

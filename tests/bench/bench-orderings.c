@@ -250,8 +250,7 @@ static bool check(const PolicyOps *ops, size_t n_devices, size_t n_queues, const
         double n_asked = policy_is_global(ops) ? (double) n_devices : 1;
         double walk = log2((double) n_queues / (double) n_devices + 2);
 
-        if (r->steps <= 16 * walk + 16 &&
-                        (ops->ordering->tick || r->most_steps <= n_asked * (40 * walk + 40)) &&
+        if (r->steps <= 16 * walk + 16 && (ops->ordering->tick || r->most_steps <= n_asked * (40 * walk + 40)) &&
                         r->grants <= 2 * POLICY_ADVANCE_MAX * n_asked)
                 return true;
         fprintf(stderr, "%s: %zu queues on %zu devices take %.1f steps (at most %.0f) and %.2f grants an event\n",
@@ -289,8 +288,8 @@ int main(int argc, char *argv[]) {
                                 continue;
                         printf("%s{\"policy\": \"%s\", \"devices\": %zu, \"queues\": %zu, \"us\": %.3f, "
                                "\"steps\": %.2f, \"most_steps\": %.0f, \"grants\": %.2f}",
-                                        separator, (*ops)->name, n_devices, n_queues, r.us, r.steps,
-                                        r.most_steps, r.grants);
+                                        separator, (*ops)->name, n_devices, n_queues, r.us, r.steps, r.most_steps,
+                                        r.grants);
                         separator = ",\n";
                 }
         if (!only_check)

@@ -93,8 +93,8 @@ static Nodes nodes_new(const Load *load, Policy *p, size_t n_entities, uint64_t 
                         s.weight = 1 + (uint32_t) (random_next(state) % 1000);
                         s.max = kind < 2 ? 40 : 0;
                         s.min = kind > 7 ? 1 : 0;
-                        if (policy_tree_ops.node_new(p, d == 0 ? NULL : nodes.all[before + i % level], &s,
-                                            NSEC_PER_SEC, &nodes.all[nodes.n + i]) < 0)
+                        if (policy_tree_ops.node_new(p, d == 0 ? NULL : nodes.all[before + i % level], &s, NSEC_PER_SEC,
+                                            &nodes.all[nodes.n + i]) < 0)
                                 abort();
                 }
                 before = nodes.n;
@@ -119,8 +119,7 @@ static Result measure(const Load *load, size_t n) {
         Policy *p = NULL;
         uint64_t state = 7, begin, steps, grants, most;
 
-        if (!entities || !ready ||
-                        policy_tree_ops.new(&config, &(PolicyCallbacks){.grant = on_grant}, &p) < 0)
+        if (!entities || !ready || policy_tree_ops.new(&config, &(PolicyCallbacks){.grant = on_grant}, &p) < 0)
                 abort();
         if (load->depth > 0)
                 nodes = nodes_new(load, p, n, &state);
@@ -130,8 +129,7 @@ static Result measure(const Load *load, size_t n) {
                 s.weight += (uint32_t) (random_next(&state) % 1000);
                 PolicyNode *node = load->depth == 0
                                 ? NULL
-                                : nodes.all[nodes.first_leaf +
-                                                  random_next(&state) % (nodes.n - nodes.first_leaf)];
+                                : nodes.all[nodes.first_leaf + random_next(&state) % (nodes.n - nodes.first_leaf)];
                 if (policy_tree_ops.entity_new(p, node, NULL, &s, NSEC_PER_SEC, &entities[i]) < 0)
                         abort();
                 if (!load->edges || i % 2 == 0)
@@ -164,8 +162,7 @@ static Result measure(const Load *load, size_t n) {
 static bool check(const Load *load, size_t n, const Result *r) {
         double walk = log2((double) n), levels = load->depth + 1;
 
-        if (r->most_steps <= levels * (8 * walk + 8) && r->steps <= levels * (4 * walk + 4) &&
-                        r->grants <= 4)
+        if (r->most_steps <= levels * (8 * walk + 8) && r->steps <= levels * (4 * walk + 4) && r->grants <= 4)
                 return true;
         fprintf(stderr, "%s: cost grows faster than log(n) at %zu entities\n", load->name, n);
         return false;
@@ -185,8 +182,8 @@ int main(void) {
         };
         bool ok = true;
 
-        printf("%-9s %8s %12s %12s %12s %14s\n", "load", "entities", "time ratio", "steps/event",
-                        "most steps", "grants/event");
+        printf("%-9s %8s %12s %12s %12s %14s\n", "load", "entities", "time ratio", "steps/event", "most steps",
+                        "grants/event");
         for (size_t l = 0; l < ELEMENTSOF(loads); l++) {
                 Result base = {};
 
@@ -195,8 +192,8 @@ int main(void) {
 
                         if (i == 0)
                                 base = r;
-                        printf("%-9s %8zu %12.2f %12.2f %12.0f %14.2f\n", loads[l].name, sizes[i],
-                                        r.ns / base.ns, r.steps, r.most_steps, r.grants);
+                        printf("%-9s %8zu %12.2f %12.2f %12.0f %14.2f\n", loads[l].name, sizes[i], r.ns / base.ns,
+                                        r.steps, r.most_steps, r.grants);
                         ok = check(loads + l, sizes[i], &r) && ok;
                 }
         }

@@ -51,8 +51,8 @@ static pid_t name_owner_pid(sd_bus *bus) {
         sd_bus_error error = SD_BUS_ERROR_NULL;
         uint32_t pid;
 
-        int r = sd_bus_call_method(bus, "org.freedesktop.DBus", "/org/freedesktop/DBus",
-                        "org.freedesktop.DBus", "GetConnectionUnixProcessID", &error, &reply, "s", NAME);
+        int r = sd_bus_call_method(bus, "org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus",
+                        "GetConnectionUnixProcessID", &error, &reply, "s", NAME);
         if (r < 0)
                 bench_die("no xschedd on the bus: %s", error.message ?: strerror(-r));
         bench_check(sd_bus_message_read(reply, "u", &pid), "GetConnectionUnixProcessID");
@@ -95,12 +95,10 @@ DecisionLatency service_decision_latency(const Service *s) {
         sd_bus_error error = SD_BUS_ERROR_NULL;
         DecisionLatency l = {};
 
-        int r = sd_bus_get_property(
-                        s->bus, NAME, PATH, INTERFACE, "DecisionLatency", &error, &reply, "(tttt)");
+        int r = sd_bus_get_property(s->bus, NAME, PATH, INTERFACE, "DecisionLatency", &error, &reply, "(tttt)");
         if (r < 0)
                 bench_die("DecisionLatency: %s", error.message ?: strerror(-r));
-        bench_check(sd_bus_message_read(reply, "(tttt)", &l.p50_us, &l.p99_us, &l.max_us, &l.n),
-                        "DecisionLatency");
+        bench_check(sd_bus_message_read(reply, "(tttt)", &l.p50_us, &l.p99_us, &l.max_us, &l.n), "DecisionLatency");
         return l;
 }
 
@@ -119,8 +117,7 @@ uint64_t process_cpu_ns(pid_t pid) {
         unsigned long user, system;
 
         /* The name of the command, in parentheses, may have anything in it: nothing of ours has a ')'. */
-        int n = fscanf(f, "%*d (%*[^)]) %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user,
-                        &system);
+        int n = fscanf(f, "%*d (%*[^)]) %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system);
         fclose(f);
         if (n != 2)
                 bench_die("cannot read the times of process %d", pid);
@@ -180,8 +177,8 @@ static void create_job(const Service *s, const char *name, int priority, char **
         sd_bus_error error = SD_BUS_ERROR_NULL;
         const char *token;
 
-        int r = sd_bus_call_method(s->bus, NAME, PATH, INTERFACE, "CreateJob", &error, &reply, "sa{sv}utt",
-                        name, 1, "Priority", "i", priority, 0U, UINT64_C(0), UINT64_C(0)); /* ours */
+        int r = sd_bus_call_method(s->bus, NAME, PATH, INTERFACE, "CreateJob", &error, &reply, "sa{sv}utt", name, 1,
+                        "Priority", "i", priority, 0U, UINT64_C(0), UINT64_C(0)); /* ours */
         if (r < 0)
                 bench_die("CreateJob: %s", error.message ?: strerror(-r));
         bench_check(sd_bus_message_read(reply, "s", &token), "CreateJob");

@@ -19,12 +19,12 @@ int __wrap_sd_bus_creds_get_euid(sd_bus_creds *c, uid_t *ret) {
         return 0;
 }
 
-int __real_sd_bus_call_async(sd_bus *bus, sd_bus_slot **slot, sd_bus_message *m,
-                sd_bus_message_handler_t callback, void *userdata, uint64_t usec);
-int __wrap_sd_bus_call_async(sd_bus *bus, sd_bus_slot **slot, sd_bus_message *m,
-                sd_bus_message_handler_t callback, void *userdata, uint64_t usec);
-int __wrap_sd_bus_call_async(sd_bus *bus, sd_bus_slot **slot, sd_bus_message *m,
-                sd_bus_message_handler_t callback, void *userdata, uint64_t usec) {
+int __real_sd_bus_call_async(sd_bus *bus, sd_bus_slot **slot, sd_bus_message *m, sd_bus_message_handler_t callback,
+                void *userdata, uint64_t usec);
+int __wrap_sd_bus_call_async(sd_bus *bus, sd_bus_slot **slot, sd_bus_message *m, sd_bus_message_handler_t callback,
+                void *userdata, uint64_t usec);
+int __wrap_sd_bus_call_async(sd_bus *bus, sd_bus_slot **slot, sd_bus_message *m, sd_bus_message_handler_t callback,
+                void *userdata, uint64_t usec) {
         if (streq_ptr(sd_bus_message_get_destination(m), POLKIT_NAME)) {
                 world.patience_usec = usec;
                 if (world.hurry)
@@ -36,11 +36,7 @@ int __wrap_sd_bus_call_async(sd_bus *bus, sd_bus_slot **slot, sd_bus_message *m,
 static int authorise(World *w, sd_bus_message *m, AuthAction action, const char *verb, sd_bus_error *error) {
         auth_know_sender(sender_user != AUTH_NO_OWNER ? m : NULL, sender, sender_user);
         return auth_check(w->auth, m,
-                        &(AuthRequest){.action = action,
-                                        .verb = verb,
-                                        .target = "the thing",
-                                        .owner = ALICE},
-                        error);
+                        &(AuthRequest){.action = action, .verb = verb, .target = "the thing", .owner = ALICE}, error);
 }
 
 static int on_try(sd_bus_message *m, void *userdata, sd_bus_error *error) {
@@ -100,16 +96,14 @@ static const sd_bus_vtable service_vtable[] = {
                 SD_BUS_VTABLE_START(0),
                 SD_BUS_METHOD("Try", "i", "", on_try, SD_BUS_VTABLE_UNPRIVILEGED),
                 SD_BUS_METHOD("TryBoth", "", "", on_try_both, SD_BUS_VTABLE_UNPRIVILEGED),
-                SD_BUS_WRITABLE_PROPERTY(
-                                "Value", "i", get_property, set_property, 0, SD_BUS_VTABLE_UNPRIVILEGED),
+                SD_BUS_WRITABLE_PROPERTY("Value", "i", get_property, set_property, 0, SD_BUS_VTABLE_UNPRIVILEGED),
                 SD_BUS_VTABLE_END,
 };
 
 int answer(sd_bus_message *m, Answer a) {
         switch (a) {
         case ANSWER_ERROR:
-                return sd_bus_reply_method_errorf(
-                                m, "org.freedesktop.PolicyKit1.Error.Failed", "out of order");
+                return sd_bus_reply_method_errorf(m, "org.freedesktop.PolicyKit1.Error.Failed", "out of order");
         case ANSWER_NONSENSE:
                 return sd_bus_reply_method_return(m, "s", "perhaps");
         default:
@@ -135,8 +129,7 @@ static int on_check(sd_bus_message *m, void *userdata, sd_bus_error *error) {
                 w->n_taken_back++;
                 return 1;
         }
-        assert_true(sd_bus_message_is_method_call(
-                        m, "org.freedesktop.PolicyKit1.Authority", "CheckAuthorization"));
+        assert_true(sd_bus_message_is_method_call(m, "org.freedesktop.PolicyKit1.Authority", "CheckAuthorization"));
         int r = sd_bus_message_read(m, "(sa{sv})s", &kind, 1, &key, "s", &subject, &action);
         if (r >= 0)
                 r = read_details(m, &verb, &target);
@@ -192,8 +185,7 @@ static int on_outcome(sd_bus_message *m, void *userdata, sd_bus_error *error) {
 
 sd_bus_message *new_call(World *w, const char *interface, const char *member) {
         sd_bus_message *m = NULL;
-        assert_true(sd_bus_message_new_method_call(
-                                    w->caller, &m, SERVICE_NAME, "/test", interface, member) >= 0);
+        assert_true(sd_bus_message_new_method_call(w->caller, &m, SERVICE_NAME, "/test", interface, member) >= 0);
         return m;
 }
 
@@ -253,8 +245,7 @@ int world_setup(void **state) {
                 return -1;
         w->service = connect_to(w, SERVICE_NAME);
         w->caller = connect_to(w, NULL);
-        assert_true(sd_bus_add_object_vtable(w->service, NULL, "/test", SERVICE_NAME, service_vtable, w) >=
-                        0);
+        assert_true(sd_bus_add_object_vtable(w->service, NULL, "/test", SERVICE_NAME, service_vtable, w) >= 0);
         assert_true(sd_bus_add_filter(w->service, NULL, on_filter, w) >= 0);
         assert_int_equal(auth_new(w->service, true, &w->auth), 0);
         *state = w;

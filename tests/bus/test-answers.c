@@ -41,8 +41,7 @@ static const char *line_of(WalkTable table) {
         static const char *const lines[_WALK_TABLE_MAX] = {
                         [WALK_DEVICES] = "a line of letters\n",
                         [WALK_GROUPS] = "one with more: \303\244\342\202\254\360\237\230\200.\n",
-                        [WALK_CLIENTS] =
-                                        "a line that is longer than the others are, as most that is said of clients\n",
+                        [WALK_CLIENTS] = "a line that is longer than the others are, as most that is said of clients\n",
                         [WALK_QUEUES] = "what comes last\n",
         };
 
@@ -69,8 +68,7 @@ static const AnswerOps long_ops =
                                        {
                                                        .begin = print_part,
                                                        .end = answer_send_text,
-                                                       .tables = {WALK_DEVICES, WALK_GROUPS, WALK_CLIENTS,
-                                                                       WALK_QUEUES},
+                                                       .tables = {WALK_DEVICES, WALK_GROUPS, WALK_CLIENTS, WALK_QUEUES},
                                                        .n_tables = N_TABLES,
 },
                        bad_ops = {

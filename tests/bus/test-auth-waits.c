@@ -66,8 +66,8 @@ static void test_many_wait(void **state) {
                 if (i % AT_A_TIME == 0)
                         run_until_waiting(w, i + AT_A_TIME);
                 assert_int_equal(w->n_waiting, i - i % AT_A_TIME + AT_A_TIME);
-                assert_true(answer(w->waiting[w->n_waiting - 1 - i % AT_A_TIME],
-                                            i % 2 == 0 ? ANSWER_YES : ANSWER_NO) >= 0);
+                assert_true(answer(w->waiting[w->n_waiting - 1 - i % AT_A_TIME], i % 2 == 0 ? ANSWER_YES : ANSWER_NO) >=
+                                0);
                 if (i % AT_A_TIME == AT_A_TIME - 1)
                         run_until(w, TOO_MANY + 1 + i + 1);
         }
@@ -189,12 +189,10 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                         cmocka_unit_test_setup_teardown(test_open_dialogs, world_setup, world_teardown),
                         cmocka_unit_test_setup_teardown(test_many_wait, world_setup, world_teardown),
-                        cmocka_unit_test_setup_teardown(
-                                        test_freed_while_waiting, world_setup, world_teardown),
+                        cmocka_unit_test_setup_teardown(test_freed_while_waiting, world_setup, world_teardown),
                         cmocka_unit_test_setup_teardown(test_no_answer, world_setup, world_teardown),
                         cmocka_unit_test_setup_teardown(test_polkit_restarts, world_setup, world_teardown),
-                        cmocka_unit_test_setup_teardown(
-                                        test_subuids_share_places, world_setup, world_teardown),
+                        cmocka_unit_test_setup_teardown(test_subuids_share_places, world_setup, world_teardown),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

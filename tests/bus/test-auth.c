@@ -70,8 +70,7 @@ static void test_owners(void **state) {
         sender = BOB; /* it is not his */
         call_try(w, AUTH_MANAGE_OWN, false);
         run_until(w, 2);
-        assert_string_equal(w->asked,
-                        "org.xsched.manage-own try the thing 0;org.xsched.manage try the thing 0;");
+        assert_string_equal(w->asked, "org.xsched.manage-own try the thing 0;org.xsched.manage try the thing 0;");
         assert_string_equal(w->outcome, "ok;ok;");
 }
 
@@ -135,8 +134,7 @@ static void test_two_questions_in_one_call(void **state) {
         send_off(w, new_call(w, SERVICE_NAME, "TryBoth"));
         run_until(w, 1);
         assert_string_equal(w->outcome, "ok;");
-        assert_string_equal(w->asked,
-                        "org.xsched.manage first the thing 0;org.xsched.suspend second the thing 0;");
+        assert_string_equal(w->asked, "org.xsched.manage first the thing 0;org.xsched.suspend second the thing 0;");
         assert_int_equal(w->n_entered, 3);
         assert_int_equal(w->n_done, 1);
 
@@ -168,16 +166,14 @@ static void test_property(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                         cmocka_unit_test_setup_teardown(test_granted, world_setup, world_teardown),
-                        cmocka_unit_test_setup_teardown(
-                                        test_answers_are_not_kept, world_setup, world_teardown),
+                        cmocka_unit_test_setup_teardown(test_answers_are_not_kept, world_setup, world_teardown),
                         cmocka_unit_test_setup_teardown(test_refused, world_setup, world_teardown),
                         cmocka_unit_test_setup_teardown(test_owners, world_setup, world_teardown),
                         cmocka_unit_test_setup_teardown(
                                         test_privileged_are_not_asked_about, world_setup, world_teardown),
                         cmocka_unit_test_setup_teardown(test_polkit_absent, world_setup, world_teardown),
                         cmocka_unit_test_setup_teardown(test_private_bus, world_setup, world_teardown),
-                        cmocka_unit_test_setup_teardown(
-                                        test_two_questions_in_one_call, world_setup, world_teardown),
+                        cmocka_unit_test_setup_teardown(test_two_questions_in_one_call, world_setup, world_teardown),
                         cmocka_unit_test_setup_teardown(test_property, world_setup, world_teardown),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);

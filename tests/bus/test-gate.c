@@ -53,8 +53,8 @@ static World world;
 
 static int check(sd_bus_message *m, void *userdata, const char *member, sd_bus_error *error) {
         World *w = userdata;
-        return auth_check(w->auth, m,
-                        &(AuthRequest){.action = AUTH_MANAGE, .verb = member, .target = w->target}, error);
+        return auth_check(
+                        w->auth, m, &(AuthRequest){.action = AUTH_MANAGE, .verb = member, .target = w->target}, error);
 }
 
 static int check_owner(sd_bus_message *m, void *userdata, const char *member, sd_bus_error *error) {
@@ -81,9 +81,9 @@ static int method_change(sd_bus_message *m, void *userdata, sd_bus_error *error)
 }
 
 /* The same as another function: rules go by the function. */
-#define METHOD(name)                                                                                        \
-        static int name(sd_bus_message *m, void *userdata, sd_bus_error *error) {                           \
-                return method_change(m, userdata, error);                                                   \
+#define METHOD(name)                                                                                                   \
+        static int name(sd_bus_message *m, void *userdata, sd_bus_error *error) {                                      \
+                return method_change(m, userdata, error);                                                              \
         }
 METHOD(method_own)
 METHOD(method_careless)
@@ -105,14 +105,14 @@ static int method_twice(sd_bus_message *m, void *userdata, sd_bus_error *error) 
         return r < 0 ? r : method_change(m, userdata, error);
 }
 
-static int get_value(sd_bus *bus, const char *path, const char *interface, const char *property,
-                sd_bus_message *reply, void *userdata, sd_bus_error *error) {
+static int get_value(sd_bus *bus, const char *path, const char *interface, const char *property, sd_bus_message *reply,
+                void *userdata, sd_bus_error *error) {
         World *w = userdata;
         return sd_bus_message_append(reply, "i", w->value);
 }
 
-static int set_value(sd_bus *bus, const char *path, const char *interface, const char *property,
-                sd_bus_message *value, void *userdata, sd_bus_error *error) {
+static int set_value(sd_bus *bus, const char *path, const char *interface, const char *property, sd_bus_message *value,
+                void *userdata, sd_bus_error *error) {
         World *w = userdata;
 
         int r = change(w, value, error);
@@ -146,8 +146,7 @@ static const sd_bus_vtable vtable[] = {
                 SD_BUS_METHOD("Reads", "", "", method_reads, SD_BUS_VTABLE_UNPRIVILEGED),
                 SD_BUS_METHOD("Forgotten", "", "", method_forgotten, SD_BUS_VTABLE_UNPRIVILEGED),
                 SD_BUS_WRITABLE_PROPERTY("Value", "i", get_value, set_value, 0, SD_BUS_VTABLE_UNPRIVILEGED),
-                SD_BUS_WRITABLE_PROPERTY(
-                                "New", "i", get_value, set_forgotten, 0, SD_BUS_VTABLE_UNPRIVILEGED),
+                SD_BUS_WRITABLE_PROPERTY("New", "i", get_value, set_forgotten, 0, SD_BUS_VTABLE_UNPRIVILEGED),
                 SD_BUS_PROPERTY("Constant", "i", get_value, 0, 0),
                 SD_BUS_VTABLE_END,
 };
@@ -232,8 +231,7 @@ static void call(World *w, const char *member, const char *outcome) {
         expect(w, outcome);
 }
 
-static void set(World *w, const char *path, const char *interface, const char *property,
-                const char *outcome) {
+static void set(World *w, const char *path, const char *interface, const char *property, const char *outcome) {
         sd_bus_message *m = new_call(w, path, PROPERTIES, "Set");
         assert_true(sd_bus_message_append(m, "ssv", interface, property, "i", 7) >= 0);
         send_off(w, m);
@@ -264,18 +262,12 @@ static int setup(void **state) {
         w->service = connect_to(w, NAME);
         w->caller = connect_to(w, NULL);
         w->polkit = connect_to(w, POLKIT);
-        assert_true(sd_bus_add_object(w->polkit, NULL, "/org/freedesktop/PolicyKit1/Authority", on_question,
-                                    w) >= 0);
+        assert_true(sd_bus_add_object(w->polkit, NULL, "/org/freedesktop/PolicyKit1/Authority", on_question, w) >= 0);
         assert_int_equal(auth_new(w->service, true, &w->auth), 0);
         assert_int_equal(gate_new(w->service, w->auth, &w->gate), 0);
-        const GateInterface one = {
-                        .path = "/test", .name = NAME, .vtable = vtable, .rules = rules, .userdata = w};
-        const GateInterface many = {.path = "/things",
-                        .name = NAME,
-                        .vtable = vtable,
-                        .rules = rules,
-                        .find = find,
-                        .userdata = w};
+        const GateInterface one = {.path = "/test", .name = NAME, .vtable = vtable, .rules = rules, .userdata = w};
+        const GateInterface many = {
+                        .path = "/things", .name = NAME, .vtable = vtable, .rules = rules, .find = find, .userdata = w};
         assert_int_equal(gate_add(w->gate, &one), 0);
         assert_int_equal(gate_add(w->gate, &many), 0);
         *state = w;
@@ -444,8 +436,7 @@ static void test_forged_signals(void **state) {
         const char *unique;
         sd_bus_message *m = NULL;
 
-        assert_true(sd_bus_match_signal(w->service, NULL, POLKIT, "/test", NAME, "Changed", on_signal, w) >=
-                        0);
+        assert_true(sd_bus_match_signal(w->service, NULL, POLKIT, "/test", NAME, "Changed", on_signal, w) >= 0);
         assert_true(sd_bus_get_unique_name(w->service, &unique) >= 0);
         assert_true(sd_bus_message_new_signal(w->caller, &m, "/test", NAME, "Changed") >= 0);
         assert_true(sd_bus_message_set_destination(m, unique) >= 0);

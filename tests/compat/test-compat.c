@@ -178,8 +178,7 @@ static void test_devices(void **state) {
         char data[3];
 
         /* Each device by itself, but under HHPF. */
-        for (XPolicyType p = kPolicyHighestPriorityFirst; p <= kPolicyHeterogeneousHighestPriorityFirst;
-                        p++) {
+        for (XPolicyType p = kPolicyHighestPriorityFirst; p <= kPolicyHeterogeneousHighestPriorityFirst; p++) {
                 make_on(&here, "here");
                 make_on(&there, "there");
                 assert_ok(XHintPriority(here.xq, 5));
@@ -338,8 +337,7 @@ static void test_misuse(void **state) {
         assert_int_equal(XQueueCreate(NULL, q.hwq, kPreemptLevelBlock, 0), kXSchedErrorInvalidValue);
         assert_int_equal(XQueueCreate(&x, q.hwq, kPreemptLevelUnknown, 0), kXSchedErrorInvalidValue);
         assert_int_equal(XQueueCreate(&x, q.hwq, kPreemptLevelMax, 0), kXSchedErrorInvalidValue);
-        assert_int_equal(XQueueCreate(&x, q.hwq, 1, kQueueCreateFlagBlockingSubmit),
-                        kXSchedErrorNotSupported);
+        assert_int_equal(XQueueCreate(&x, q.hwq, 1, kQueueCreateFlagBlockingSubmit), kXSchedErrorNotSupported);
         assert_int_equal(XQueueCreate(&x, 12345, kPreemptLevelBlock, 0), kXSchedErrorNotFound);
         assert_int_equal(x, 0);
         assert_ok(XQueueCreate(&x, q.hwq, kPreemptLevelBlock, 0)); /* the one that it has */

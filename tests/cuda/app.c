@@ -28,12 +28,12 @@
 
 #define N 16U
 
-#define CHECK(x)                                                                                            \
-        do {                                                                                                \
-                if (!(x)) {                                                                                 \
-                        fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #x);                             \
-                        _exit(1);                                                                           \
-                }                                                                                           \
+#define CHECK(x)                                                                                                       \
+        do {                                                                                                           \
+                if (!(x)) {                                                                                            \
+                        fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #x);                                        \
+                        _exit(1);                                                                                      \
+                }                                                                                                      \
         } while (0)
 
 static struct {
@@ -63,13 +63,13 @@ static void find_functions(const char *how) {
                 cu.copy = cuMemcpyDtoHAsync_v2;
                 return;
         }
-#define FIND(member, name, plain, flags)                                                                    \
-        if (strcmp(how, "dlsym") == 0)                                                                      \
-                f = dlsym(library, name);                                                                   \
-        else                                                                                                \
-                CHECK(cuGetProcAddress_v2(plain, &f, 12000, flags, &status) == 0 && status == 0);           \
-        CHECK(f);                                                                                           \
-        CHECK(!dlerror());                                                                                  \
+#define FIND(member, name, plain, flags)                                                                               \
+        if (strcmp(how, "dlsym") == 0)                                                                                 \
+                f = dlsym(library, name);                                                                              \
+        else                                                                                                           \
+                CHECK(cuGetProcAddress_v2(plain, &f, 12000, flags, &status) == 0 && status == 0);                      \
+        CHECK(f);                                                                                                      \
+        CHECK(!dlerror());                                                                                             \
         cu.member = (typeof(cu.member)) (uintptr_t) f
         FIND(kernel, "cuLaunchKernel", "cuLaunchKernel", 0);
         FIND(kernel_ptsz, "cuLaunchKernel_ptsz", "cuLaunchKernel", 2);
@@ -199,8 +199,7 @@ static void case_captures(void) {
                 for (int i = 0; i < 10; i++) {
                         CHECK(launch_on(s, p, i, 0) == 0);
                         CHECK(launch_on(beside, q, i, 100000) == 0);
-                        CHECK(cu.wait(beside) ==
-                                        0); /* while the other one captures: what looks has the time to look */
+                        CHECK(cu.wait(beside) == 0); /* while the other one captures: what looks has the time to look */
                 }
                 CHECK(cuStreamEndCapture(s, &g) == 0);
                 CHECK(cuGraphInstantiateWithFlags(&run, g, 0) == 0);

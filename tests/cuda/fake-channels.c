@@ -32,10 +32,7 @@ static void call(unsigned long request, void *arg, const uint32_t *status) {
 }
 
 static uint32_t make(uint32_t parent, uint32_t class, void *parameters) {
-        NvrmAlloc a = {.client = client,
-                        .parent = parent,
-                        .class = class,
-                        .parameters = (uintptr_t) parameters};
+        NvrmAlloc a = {.client = client, .parent = parent, .class = class, .parameters = (uintptr_t) parameters};
 
         call(NVRM_IOC(NVRM_NR_ALLOC, NvrmAlloc), &a, &a.status);
         return a.object;

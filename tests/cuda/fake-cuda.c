@@ -302,9 +302,7 @@ API int cuEventQuery(Event *e) {
         if (fake_in_host_function)
                 return NOT_PERMITTED;
         pthread_mutex_lock(&fake_lock);
-        int r = e->captured || !may_ask()           ? CAPTURE_UNSUPPORTED
-                        : e->reached == e->recorded ? SUCCESS
-                                                    : NOT_READY;
+        int r = e->captured || !may_ask() ? CAPTURE_UNSUPPORTED : e->reached == e->recorded ? SUCCESS : NOT_READY;
         pthread_mutex_unlock(&fake_lock);
         return r;
 }
@@ -353,8 +351,8 @@ API int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned 
         return launch(fake_stream_of(stream, false), f, params);
 }
 
-API int cuLaunchKernel_ptsz(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
-                unsigned bz, unsigned shared, FakeStream stream, void **params, void **extra) {
+API int cuLaunchKernel_ptsz(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                unsigned shared, FakeStream stream, void **params, void **extra) {
         ENTER;
         return launch(fake_stream_of(stream, true), f, params);
 }
@@ -399,8 +397,7 @@ API int cuMemsetD8Async(uint64_t to, unsigned char value, size_t size, FakeStrea
 
 API int cuLaunchHostFunc(FakeStream stream, void (*f)(void *), void *userdata) {
         ENTER;
-        return fake_submit(fake_stream_of(stream, false),
-                        (Op){.kind = OP_HOST, .host = f, .userdata = userdata});
+        return fake_submit(fake_stream_of(stream, false), (Op){.kind = OP_HOST, .host = f, .userdata = userdata});
 }
 
 /* --- captures --- */

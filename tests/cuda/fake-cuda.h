@@ -66,8 +66,8 @@ int cuGraphInstantiateWithFlags(struct Graph **ret, struct Graph *g, uint64_t fl
 int cuGraphLaunch(struct Graph *g, FakeStream handle);
 int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                 unsigned shared, FakeStream stream, void **params, void **extra);
-int cuLaunchKernel_ptsz(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
-                unsigned bz, unsigned shared, FakeStream stream, void **params, void **extra);
+int cuLaunchKernel_ptsz(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                unsigned shared, FakeStream stream, void **params, void **extra);
 int cuLaunchKernelEx(const FakeLaunchConfig *config, void *f, void **params, void **extra);
 int cuLaunchCooperativeKernelMultiDevice(FakeLaunchParams *list, unsigned n, unsigned flags);
 int cuLaunchHostFunc(FakeStream stream, void (*f)(void *), void *userdata);

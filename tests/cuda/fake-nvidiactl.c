@@ -35,8 +35,7 @@ static _Atomic unsigned strays;
 __attribute__((constructor)) static void configure(void) {
         char words[128], *rest = words;
 
-        (void) snprintf(words, sizeof(words), "%s",
-                        getenv("FAKE_NVIDIACTL") ? getenv("FAKE_NVIDIACTL") : "");
+        (void) snprintf(words, sizeof(words), "%s", getenv("FAKE_NVIDIACTL") ? getenv("FAKE_NVIDIACTL") : "");
         for (const char *w; (w = strsep(&rest, ","));)
                 if (strncmp(w, "version=", 8) == 0)
                         fake_rm_set_version(w + 8);
@@ -57,13 +56,13 @@ static int open_ours(void) {
 }
 
 /* The names of parameters are those of the C library's header. */
-#define OPENS(name)                                                                                         \
-        API int name(const char *file, int oflag, ...) {                                                    \
-                void *mode = ARGUMENT_BEHIND(oflag);                                                        \
-                                                                                                            \
-                if (strcmp(file, "/dev/nvidiactl") == 0)                                                    \
-                        return open_ours();                                                                 \
-                return NEXT(name)(file, oflag, (mode_t) (uintptr_t) mode);                                  \
+#define OPENS(name)                                                                                                    \
+        API int name(const char *file, int oflag, ...) {                                                               \
+                void *mode = ARGUMENT_BEHIND(oflag);                                                                   \
+                                                                                                                       \
+                if (strcmp(file, "/dev/nvidiactl") == 0)                                                               \
+                        return open_ours();                                                                            \
+                return NEXT(name)(file, oflag, (mode_t) (uintptr_t) mode);                                             \
         }
 OPENS(open)
 OPENS(open64)
@@ -98,9 +97,8 @@ API int ioctl(int fd, unsigned long request, ...) {
         strays += file == 0 && fd >= 0 && _IOC_TYPE(request) == NVRM_IOCTL_TYPE;
         if (file == 0)
                 return NEXT(ioctl)(fd, request, arg);
-        int r = _IOC_TYPE(request) == NVRM_IOCTL_TYPE
-                        ? fake_rm_call(file, _IOC_NR(request), _IOC_SIZE(request), arg)
-                        : -ENOTTY;
+        int r = _IOC_TYPE(request) == NVRM_IOCTL_TYPE ? fake_rm_call(file, _IOC_NR(request), _IOC_SIZE(request), arg)
+                                                      : -ENOTTY;
         if (r >= 0)
                 return 0;
         errno = -r;

@@ -284,8 +284,7 @@ static uint32_t control(int file, const NvrmControl *c) {
                 *(NvrmGpuId *) p = (NvrmGpuId){.gpu_id = (n->thing->gpu + 1) << 8};
                 return NVRM_OK;
         }
-        if (c->command == NVRM_CMD_GPU_GET_PCI_INFO && is_root(class) &&
-                        c->parameters_size == sizeof(NvrmPciInfo)) {
+        if (c->command == NVRM_CMD_GPU_GET_PCI_INFO && is_root(class) && c->parameters_size == sizeof(NvrmPciInfo)) {
                 NvrmPciInfo *pci = p;
                 pci->domain = pci->slot = 0;
                 pci->bus = (uint16_t) (0xa0 + (pci->gpu_id >> 8) - 1);
@@ -353,9 +352,8 @@ static uint32_t *hooked_status(unsigned nr, size_t size, void *argument) {
 
         if (nr == NVRM_NR_FREE && size == sizeof(NvrmFree))
                 return &((NvrmFree *) argument)->status;
-        return nr == NVRM_NR_CONTROL && size == sizeof(*c) && c->command == NVRM_CMD_DISABLE_CHANNELS
-                        ? &c->status
-                        : NULL;
+        return nr == NVRM_NR_CONTROL && size == sizeof(*c) && c->command == NVRM_CMD_DISABLE_CHANNELS ? &c->status
+                                                                                                      : NULL;
 }
 
 int fake_rm_call(int file, unsigned nr, size_t size, void *argument) {

@@ -58,10 +58,7 @@ static inline void user_schedule(const User *u, uint32_t object, uint32_t comman
 }
 
 static inline uint32_t user_copy(const User *u, uint32_t parent, const User *from, uint32_t object) {
-        NvrmDup d = {.client = u->client,
-                        .parent = parent,
-                        .from_client = from->client,
-                        .from_object = object};
+        NvrmDup d = {.client = u->client, .parent = parent, .from_client = from->client, .from_object = object};
 
         assert_int_equal(user_call(u->fd, NVRM_IOC(NVRM_NR_DUP, NvrmDup), &d, &d.status), NVRM_OK);
         return d.object;

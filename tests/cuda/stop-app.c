@@ -24,12 +24,12 @@
 #define N       4U
 #define WORKERS 4U
 
-#define CHECK(x)                                                                                            \
-        do {                                                                                                \
-                if (!(x)) {                                                                                 \
-                        fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #x);                             \
-                        _exit(1);                                                                           \
-                }                                                                                           \
+#define CHECK(x)                                                                                                       \
+        do {                                                                                                           \
+                if (!(x)) {                                                                                            \
+                        fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #x);                                        \
+                        _exit(1);                                                                                      \
+                }                                                                                                      \
         } while (0)
 
 typedef struct Worker {

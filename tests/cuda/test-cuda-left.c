@@ -335,8 +335,7 @@ static void test_storm(void **state) {
 /* --- the program's own; after it nothing is stopped any more --- */
 
 static uint32_t own_call(uint32_t channel, bool disable) {
-        NvrmDisableChannels d = {
-                        .disable = disable, .n = 1, .clients = {user.client}, .channels = {channel}};
+        NvrmDisableChannels d = {.disable = disable, .n = 1, .clients = {user.client}, .channels = {channel}};
         NvrmControl c = {.client = user.client,
                         .object = user.subdevice[0],
                         .command = NVRM_CMD_DISABLE_CHANNELS,

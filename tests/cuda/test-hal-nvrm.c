@@ -55,10 +55,7 @@ static int file_ioctl(int fd, unsigned long request, ...) {
 }
 
 static uint32_t make(uint32_t parent, uint32_t class, void *parameters) {
-        NvrmAlloc a = {.client = client,
-                        .parent = parent,
-                        .class = class,
-                        .parameters = (uintptr_t) parameters};
+        NvrmAlloc a = {.client = client, .parent = parent, .class = class, .parameters = (uintptr_t) parameters};
 
         assert_int_equal(fake_rm_call(file, NVRM_NR_ALLOC, sizeof(a), &a), 0);
         assert_int_equal(a.status, NVRM_OK);

@@ -27,8 +27,7 @@ static void check_levels(const char *path) {
                 require(strnlen(c->slurm_step, sizeof(c->slurm_step)) < sizeof(c->slurm_step));
                 require(strlen(container_name(c, name)) < sizeof(name));
                 require(strlen(container_slurm_name(c, step)) < sizeof(step));
-                require(i == 0 || levels[i].delegated ||
-                                !levels[i - 1].delegated); /* once given away, always */
+                require(i == 0 || levels[i].delegated || !levels[i - 1].delegated); /* once given away, always */
         }
 }
 
@@ -66,8 +65,8 @@ static void check_match(const char *path) {
         static const struct {
                 MatchKey key;
                 const char *value;
-        } all[] = {{MATCH_UNIT, "vip.service"}, {MATCH_SLICE, "vip.slice"}, {MATCH_CONTAINER, "*"},
-                        {MATCH_POD, "*"}, {MATCH_SLURM_JOB, "*"}};
+        } all[] = {{MATCH_UNIT, "vip.service"}, {MATCH_SLICE, "vip.slice"}, {MATCH_CONTAINER, "*"}, {MATCH_POD, "*"},
+                        {MATCH_SLURM_JOB, "*"}};
         _cleanup_free_ char *below = NULL;
         MatchFacts f;
 

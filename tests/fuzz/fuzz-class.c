@@ -53,8 +53,7 @@ static void count(const ConfProblem *p, void *userdata) {
 }
 
 static void check_classes(const Classes *classes) {
-        static const char *const paths[] = {
-                        "/", "/a.slice/good.service", "/user.slice/user@1.service/x.slice/y.scope"};
+        static const char *const paths[] = {"/", "/a.slice/good.service", "/user.slice/user@1.service/x.slice/y.scope"};
         MatchFacts all, trusted;
 
         for (size_t i = 0; i < classes->n; i++)
@@ -70,8 +69,7 @@ static void check_classes(const Classes *classes) {
                 require(!c || (match_explain(&c->match, &all, &why) == 0 && !isempty(why)));
         }
         const Class *good = classes_find(classes, "good");
-        require(good && good->settings.priority == 7 && good->match.n == 1 &&
-                        classes_find(classes, "default"));
+        require(good && good->settings.priority == 7 && good->match.n == 1 && classes_find(classes, "default"));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

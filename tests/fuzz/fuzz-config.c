@@ -31,8 +31,7 @@ static void check_device(const DeviceConfig *d) {
         require(d->policy != NULL);
         require(d->params.concurrency >= 1 && d->params.concurrency <= 1024);
         require(d->params.threshold <= SETTINGS_THRESHOLD_MAX); /* 0: by level */
-        require(d->params.timeslice_ns >= 100 * NSEC_PER_USEC &&
-                        d->params.timeslice_ns <= 10 * NSEC_PER_SEC);
+        require(d->params.timeslice_ns >= 100 * NSEC_PER_USEC && d->params.timeslice_ns <= 10 * NSEC_PER_SEC);
         require(d->params.linger_ns <= 100 * NSEC_PER_MSEC);
         require(d->params.starve_run_ns < d->params.starve_ns);
         require(d->tuning.budget_us <= 1000000);
@@ -42,10 +41,8 @@ static void check_device(const DeviceConfig *d) {
  * first reading fell back to is what the second one has for the wrong value. */
 static void check_same_device(const DeviceConfig *a, const DeviceConfig *b) {
         require(a->policy == b->policy && a->tuning.budget_us == b->tuning.budget_us);
-        require(a->params.concurrency == b->params.concurrency &&
-                        a->params.threshold == b->params.threshold);
-        require(a->params.timeslice_ns == b->params.timeslice_ns &&
-                        a->params.linger_ns == b->params.linger_ns);
+        require(a->params.concurrency == b->params.concurrency && a->params.threshold == b->params.threshold);
+        require(a->params.timeslice_ns == b->params.timeslice_ns && a->params.linger_ns == b->params.linger_ns);
 }
 
 static void check_same(const Config *a, const Config *b) {

@@ -18,8 +18,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         int r = gpu_usage_parse_fdinfo(text, &a, &client, &ns);
         require(r == 0 || r == 1);
         require(r == 1 || (client == 7 && ns == 7));
-        require(r == 0 ||
-                        (strstr(text, "drm-pdev:") && strstr(text, "drm-engine-") &&
-                                        strstr(text, "drm-client-id:")));
+        require(r == 0 || (strstr(text, "drm-pdev:") && strstr(text, "drm-engine-") && strstr(text, "drm-client-id:")));
         return 0;
 }

@@ -189,15 +189,14 @@ static sd_bus *connection(void) {
         if (bus)
                 return bus;
         require(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) == 0);
-        require(sd_bus_new(&bus) >= 0 && sd_bus_set_fd(bus, pair[0], pair[0]) >= 0 &&
-                        sd_bus_start(bus) >= 0);
+        require(sd_bus_new(&bus) >= 0 && sd_bus_set_fd(bus, pair[0], pair[0]) >= 0 && sd_bus_start(bus) >= 0);
         return bus;
 }
 
 /* An a{sv} of anything, through the same reader as every method's. */
 static void send_settings(Process *p, Input *in) {
-        static const char *const keys[] = {"Priority", "Weight", "Threshold", "Preemption", "Gang",
-                        "Deadline", "Accounting", "Max", "Min", "Period", "Class", "priority", ""};
+        static const char *const keys[] = {"Priority", "Weight", "Threshold", "Preemption", "Gang", "Deadline",
+                        "Accounting", "Max", "Min", "Period", "Class", "priority", ""};
         _cleanup_(sd_bus_error_free)
         sd_bus_error error = SD_BUS_ERROR_NULL;
         _cleanup_(sd_bus_message_unrefp)

@@ -53,8 +53,7 @@ static bool line_has(char *line, uid_t uid, uid_t *ret) {
         if (line[0] == '#' || !b || a == line || strchr(b + 1, ':') || a - line >= SUBUID_NAME_MAX)
                 return false;
         if (!number(a + 1, (size_t) (b - a - 1), UINT32_MAX - 1, &first) ||
-                        !number(b + 1, strlen(b + 1), UINT32_MAX, &count) || count == 0 ||
-                        first + count > UINT32_MAX)
+                        !number(b + 1, strlen(b + 1), UINT32_MAX, &count) || count == 0 || first + count > UINT32_MAX)
                 return false;
         if (!number(line, (size_t) (a - line), UINT32_MAX - 1, &owner)) {
                 *a = '\0';
@@ -67,9 +66,8 @@ static bool line_has(char *line, uid_t uid, uid_t *ret) {
         if (uid < SUBUID_MIN || uid < first || uid >= first + count)
                 return false;
         first = MAX(first, (uint64_t) SUBUID_MIN);
-        *ret = owner == 0 || owner == geteuid()
-                        ? (uid_t) (first + (uid - first) / SUBUID_BLOCK * SUBUID_BLOCK)
-                        : (uid_t) owner;
+        *ret = owner == 0 || owner == geteuid() ? (uid_t) (first + (uid - first) / SUBUID_BLOCK * SUBUID_BLOCK)
+                                                : (uid_t) owner;
         return true;
 }
 
@@ -104,8 +102,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                 const char *a = strchr(lines[i], ':'), *b = a ? strchr(a + 1, ':') : NULL;
                 if (!b)
                         continue;
-                uid_t first = (uid_t) strtoull(a + 1, NULL, 10),
-                      end = first + (uid_t) strtoull(b + 1, NULL, 10);
+                uid_t first = (uid_t) strtoull(a + 1, NULL, 10), end = first + (uid_t) strtoull(b + 1, NULL, 10);
                 for (uid_t k = 0; k < 3; k++) {
                         check(s, lines, n, first + k - 1);
                         check(s, lines, n, end + k - 1);

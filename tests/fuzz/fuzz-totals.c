@@ -26,8 +26,7 @@ static void check_slots(const Totals *t) {
         for (size_t i = 0; i < TOTALS_MAX; i++) {
                 const TotalsSlot *s = t->slots + i;
                 require(memchr(s->name, '\0', sizeof(s->name)));
-                require(s->run_ns < UINT64_MAX / 8 && s->below_ns < UINT64_MAX / 8 &&
-                                s->source < _ACCOUNT_SOURCE_MAX);
+                require(s->run_ns < UINT64_MAX / 8 && s->below_ns < UINT64_MAX / 8 && s->source < _ACCOUNT_SOURCE_MAX);
                 require(s->used_s <= NOW && s->lasts <= 1);
                 n += s->lasts;
         }

@@ -26,8 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         while ((assignment = unit_section_next(&s))) {
                 const char *equals = strchr(assignment, '=');
 
-                require(has_section && equals && equals > assignment && equals[-1] != ' ' &&
-                                equals[1] != ' ');
+                require(has_section && equals && equals > assignment && equals[-1] != ' ' && equals[1] != ' ');
                 n += strlen(assignment) + 1;
                 require(user_units_add(&units, "a.service", assignment) == 0);
         }

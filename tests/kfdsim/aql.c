@@ -72,15 +72,14 @@ static int find_gpu(unsigned nth, AqlDevice *ret) {
                 return -ENODEV;
         for (uint32_t node = 0; node < system.NumNodes; node++) {
                 HsaNodeProperties p;
-                if (hsaKmtGetNodeProperties(node, &p) != HSAKMT_STATUS_SUCCESS || p.NumFComputeCores == 0 ||
-                                nth-- > 0)
+                if (hsaKmtGetNodeProperties(node, &p) != HSAKMT_STATUS_SUCCESS || p.NumFComputeCores == 0 || nth-- > 0)
                         continue;
                 AqlDevice d = {.node = node};
                 int r = read_number(node, "gpu_id", &d.gpu_id);
                 if (r < 0)
                         return r;
-                (void) snprintf(d.pci, sizeof(d.pci), "%04x:%02x:%02x.%x", p.Domain,
-                                p.LocationId >> 8 & 0xff, p.LocationId >> 3 & 0x1f, p.LocationId & 7);
+                (void) snprintf(d.pci, sizeof(d.pci), "%04x:%02x:%02x.%x", p.Domain, p.LocationId >> 8 & 0xff,
+                                p.LocationId >> 3 & 0x1f, p.LocationId & 7);
                 *ret = d;
                 return 0;
         }
@@ -194,8 +193,8 @@ int aql_queue_destroy(AqlQueue *q) {
 }
 
 int aql_queue_update(AqlQueue *q, uint32_t percentage) {
-        HSAKMT_STATUS s = hsaKmtUpdateQueue(q->id, percentage, HSA_QUEUE_PRIORITY_NORMAL, q->ring,
-                        q->n_packets * sizeof(AqlPacket), NULL);
+        HSAKMT_STATUS s = hsaKmtUpdateQueue(
+                        q->id, percentage, HSA_QUEUE_PRIORITY_NORMAL, q->ring, q->n_packets * sizeof(AqlPacket), NULL);
 
         return s == HSAKMT_STATUS_SUCCESS ? 0 : negative_errno();
 }

@@ -176,8 +176,7 @@ static int debug_call(KfdDbgTrap *a) {
                 return -ESRCH;
 
         /* A tracer may enable debugging before its target has opened the device. */
-        SimProcess *t = a->op == KFD_DBG_TRAP_ENABLE && traced ? sim_process_get(pid)
-                                                               : sim_process_find(pid);
+        SimProcess *t = a->op == KFD_DBG_TRAP_ENABLE && traced ? sim_process_get(pid) : sim_process_find(pid);
         if (!t)
                 return -ESRCH;
         sim_debug_sweep(t);

@@ -87,8 +87,7 @@ static void print_process(FILE *f, const SimProcess *p) {
         fprintf(f, "Process %d PASID 0x%x:\n", (int) p->pid, 0x8000U + p->number);
         for (size_t i = 0; i < n; i++) {
                 const SimQueue *q = entries[i].q;
-                fprintf(f, "  %s queue on device %x\n", is_compute(q) ? "Compute" : "SDMA",
-                                w->gpus[q->gpu].gpu_id);
+                fprintf(f, "  %s queue on device %x\n", is_compute(q) ? "Compute" : "SDMA", w->gpus[q->gpu].gpu_id);
                 fill_words(p, q, words);
                 dump(f, 0, words, is_compute(q) ? MQD_WORDS : MQD_WORDS / 4);
         }
@@ -111,8 +110,8 @@ static void print_hqds(FILE *f) {
                 fprintf(f, "Node %u, gpu_id %x:\n", g + 1, w->gpus[g].gpu_id);
                 for (size_t i = 0; i < SIM_QUEUES_MAX; i++) {
                         const SimQueue *q = w->queues + i;
-                        if (q->process == SIM_NO_PROCESS || q->id == SIM_QUEUE_GONE || q->gpu != g ||
-                                        !is_compute(q) || !atomic_load(&q->mapped))
+                        if (q->process == SIM_NO_PROCESS || q->id == SIM_QUEUE_GONE || q->gpu != g || !is_compute(q) ||
+                                        !atomic_load(&q->mapped))
                                 continue;
                         fprintf(f, "  CP Pipe %u, Queue %u\n", place / PLACES, place % PLACES);
                         place++;

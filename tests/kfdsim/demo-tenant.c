@@ -27,7 +27,7 @@
 #define NAP_USEC        50U
 #define SELF_VARIABLE   "XSCHED_DEMO_AMD_SIM_STARTED"
 #define WINDOW_VARIABLE "XSCHED_DEMO_WINDOW"
-#define DEVICE_NAME                                                                                         \
+#define DEVICE_NAME                                                                                                    \
         "simulated AMD GPU (kfdsim): kernels are timers, an unmap and map costs 50 us, processes take turns of 1 ms"
 
 struct Work {
@@ -61,9 +61,7 @@ DEFINE_STRING_TABLE_LOOKUP(role, Role);
 static void window_parse(Work *w) {
         const char *text = getenv(WINDOW_VARIABLE);
 
-        if (text &&
-                        (sscanf(text, "%" SCNu32 "/%" SCNu32, &w->window, &w->refill) != 2 ||
-                                        w->refill > w->window))
+        if (text && (sscanf(text, "%" SCNu32 "/%" SCNu32, &w->window, &w->refill) != 2 || w->refill > w->window))
                 w->window = w->refill = 0;
 }
 
@@ -111,11 +109,10 @@ int work_open(const char *device, uint32_t seed, Work **ret) {
                 return demo_error(-ENOMEM, "out of memory");
         w->proof->capacity = 2 * WORK_KERNELS_MAX;
         window_parse(w);
-        if (hsa_init() != HSA_STATUS_SUCCESS ||
-                        hsa_iterate_agents(take_gpu, &gpu) != HSA_STATUS_INFO_BREAK ||
+        if (hsa_init() != HSA_STATUS_SUCCESS || hsa_iterate_agents(take_gpu, &gpu) != HSA_STATUS_INFO_BREAK ||
                         hsa_signal_create(1, 0, NULL, &w->done) != HSA_STATUS_SUCCESS ||
-                        hsa_queue_create(gpu, N_PACKETS, HSA_QUEUE_TYPE_MULTI, NULL, NULL, UINT32_MAX,
-                                        UINT32_MAX, &w->queue) != HSA_STATUS_SUCCESS)
+                        hsa_queue_create(gpu, N_PACKETS, HSA_QUEUE_TYPE_MULTI, NULL, NULL, UINT32_MAX, UINT32_MAX,
+                                        &w->queue) != HSA_STATUS_SUCCESS)
                 return demo_error(-ENODEV, "the HSA runtime does not start on the simulated GPU");
         *ret = TAKE_PTR(w);
         return 0;
@@ -146,8 +143,7 @@ int work_run(Work *w, uint32_t n_kernels, uint32_t rounds, const char **ret_erro
         hsa_signal_store_screlease(w->done, 1);
         for (uint32_t i = 0; i < n_kernels; i++)
                 dispatch(w, i + 1 == n_kernels);
-        if (hsa_signal_wait_scacquire(
-                            w->done, HSA_SIGNAL_CONDITION_LT, 1, UINT64_MAX, HSA_WAIT_STATE_BLOCKED) == 0)
+        if (hsa_signal_wait_scacquire(w->done, HSA_SIGNAL_CONDITION_LT, 1, UINT64_MAX, HSA_WAIT_STATE_BLOCKED) == 0)
                 return 0;
         *ret_error = "the completion signal has another value";
         return -EIO;
@@ -156,8 +152,8 @@ int work_run(Work *w, uint32_t n_kernels, uint32_t rounds, const char **ret_erro
 int work_check(Work *w, const char **ret_error) {
         const AqlProof *p = w->proof;
 
-        if (__atomic_load_n(&p->n_executed, __ATOMIC_ACQUIRE) == w->n_dispatched &&
-                        p->highest == w->n_dispatched && p->n_late == 0 && p->n_doubled == 0)
+        if (__atomic_load_n(&p->n_executed, __ATOMIC_ACQUIRE) == w->n_dispatched && p->highest == w->n_dispatched &&
+                        p->n_late == 0 && p->n_doubled == 0)
                 return 0;
         *ret_error = "a dispatch was lost, doubled or late";
         return -EIO;
@@ -179,8 +175,8 @@ static int start_again(char *argv[], bool xsched) {
         *slash = '\0';
         const char *before = strempty(getenv("LD_PRELOAD")), *space = *before ? " " : "";
         if (xsched)
-                (void) snprintf(text, sizeof(text), "%s%s%s/../../shim/libxsched-kfd.so %s/libkfdsim.so",
-                                before, space, self, self);
+                (void) snprintf(text, sizeof(text), "%s%s%s/../../shim/libxsched-kfd.so %s/libkfdsim.so", before, space,
+                                self, self);
         else
                 (void) snprintf(text, sizeof(text), "%s%s%s/libkfdsim.so", before, space, self);
         (void) setenv("LD_PRELOAD", text, 1);

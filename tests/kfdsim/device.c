@@ -32,17 +32,13 @@ static bool has_capability(int capability) {
 int sim_copy_in(void *to, uint64_t from, size_t size) {
         const struct iovec local = {to, size}, remote = {(void *) (uintptr_t) from, size};
 
-        return size == 0 || process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t) size ? 0
-                                                                                                   : -EFAULT;
+        return size == 0 || process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t) size ? 0 : -EFAULT;
 }
 
 int sim_copy_out(uint64_t to, const void *from, size_t size) {
-        const struct iovec local = {(void *) (uintptr_t) from, size},
-                           remote = {(void *) (uintptr_t) to, size};
+        const struct iovec local = {(void *) (uintptr_t) from, size}, remote = {(void *) (uintptr_t) to, size};
 
-        return size == 0 || process_vm_writev(getpid(), &local, 1, &remote, 1, 0) == (ssize_t) size
-                        ? 0
-                        : -EFAULT;
+        return size == 0 || process_vm_writev(getpid(), &local, 1, &remote, 1, 0) == (ssize_t) size ? 0 : -EFAULT;
 }
 
 static int get_version(void *arg) {

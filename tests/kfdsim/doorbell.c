@@ -67,9 +67,9 @@ void *sim_doorbells_map(uint32_t gpu, void *addr, size_t size, int prot, int fla
 
 uint64_t sim_doorbell_take(const SimProcess *p, const SimQueue *q) {
         bool own = p->pid == getpid();
-        _Atomic uint64_t *cells = own ? sim_doorbells(q->gpu)
-                                      : page_map(p->pid, q->gpu, NULL, SIM_DOORBELL_PAGE,
-                                                        PROT_READ | PROT_WRITE, MAP_SHARED);
+        _Atomic uint64_t *cells = own
+                        ? sim_doorbells(q->gpu)
+                        : page_map(p->pid, q->gpu, NULL, SIM_DOORBELL_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED);
 
         if (!cells || cells == MAP_FAILED)
                 return SIM_DOORBELL_SILENT;

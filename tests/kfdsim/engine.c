@@ -90,9 +90,7 @@ static bool engine_run_head(Engine *e, SimQueue *q) {
                 uint64_t end = e->clock + q->remaining_ns;
                 uint64_t quantum = atomic_load(&g->turn_since_ns) + o->quantum_ns;
                 if (now_ns() < end)
-                        sim_gpu_wait(g, seen,
-                                        o->cwsr && sim_turn_is_wanted(g, e->number) ? MIN(end, quantum)
-                                                                                    : end);
+                        sim_gpu_wait(g, seen, o->cwsr && sim_turn_is_wanted(g, e->number) ? MIN(end, quantum) : end);
                 uint64_t reached = MIN(end, now_ns());
                 if (o->cwsr && atomic_load(&g->holder) != e->number)
                         reached = MIN(reached, atomic_load(&g->turn_since_ns)); /* taken away meanwhile */
@@ -183,8 +181,7 @@ static void engine_rest(Engine *e, uint32_t seen) {
         if (e->n_queues == 0)
                 sim_gpu_wait(e->gpu, seen, now + NSEC_PER_SEC);
         else
-                sim_gpu_wait(e->gpu, seen,
-                                now + (now < e->active_ns + BUSY_NS ? POLL_BUSY_NS : POLL_IDLE_NS));
+                sim_gpu_wait(e->gpu, seen, now + (now < e->active_ns + BUSY_NS ? POLL_BUSY_NS : POLL_IDLE_NS));
 }
 
 static void *engine_main(void *userdata) {

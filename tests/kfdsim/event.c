@@ -81,10 +81,7 @@ static bool is_signal(uint32_t type) {
 static int event_create(KfdCreateEvent *a) {
         for (uint32_t i = 1; i < ELEMENTSOF(events); i++)
                 if (!events[i].used) {
-                        events[i] = (Event){.used = true,
-                                        .auto_reset = a->auto_reset,
-                                        .type = a->event_type,
-                                        .age = 1};
+                        events[i] = (Event){.used = true, .auto_reset = a->auto_reset, .type = a->event_type, .age = 1};
                         a->event_id = a->event_trigger_data = i;
                         if (is_signal(a->event_type)) {
                                 a->event_page_offset = KFD_MMAP_EVENTS;

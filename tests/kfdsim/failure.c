@@ -60,8 +60,7 @@ static int parse(const char *text) {
         for (char *item; copy && (item = strsep(&rest, ";"));)
                 if (!isempty(item)) {
                         if (n_entries == ELEMENTSOF(entries) || entry_parse(item, entries + n_entries) < 0) {
-                                (void) fprintf(stderr, "kfdsim: failures: %s: no such entry, or too many\n",
-                                                item);
+                                (void) fprintf(stderr, "kfdsim: failures: %s: no such entry, or too many\n", item);
                                 return -EINVAL;
                         }
                         n_entries++;

@@ -23,13 +23,13 @@ typedef struct SimCase {
 
 int sim_cases_run(const SimCase *cases, size_t n, int argc, char *argv[]);
 
-#define check(condition)                                                                                    \
-        do {                                                                                                \
-                if (!(condition)) {                                                                         \
-                        printf("# %s:%d: %s\n", __FILE__, __LINE__, #condition);                            \
-                        (void) fflush(stdout);                                                              \
-                        _exit(EXIT_FAILURE);                                                                \
-                }                                                                                           \
+#define check(condition)                                                                                               \
+        do {                                                                                                           \
+                if (!(condition)) {                                                                                    \
+                        printf("# %s:%d: %s\n", __FILE__, __LINE__, #condition);                                       \
+                        (void) fflush(stdout);                                                                         \
+                        _exit(EXIT_FAILURE);                                                                           \
+                }                                                                                                      \
         } while (0)
 
 /* Zeroed memory that children share. */

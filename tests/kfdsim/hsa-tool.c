@@ -57,8 +57,8 @@ enum {
 #define AMD_N_INSERTED 2U
 
 typedef void Function(void);
-typedef int CreateQueue(uint64_t agent, uint32_t size, uint32_t type, void *callback, void *data,
-                uint32_t private_size, uint32_t group_size, HsaQueue **ret);
+typedef int CreateQueue(uint64_t agent, uint32_t size, uint32_t type, void *callback, void *data, uint32_t private_size,
+                uint32_t group_size, HsaQueue **ret);
 typedef void Writer(const void *packets, uint64_t n);
 typedef void Interceptor(const void *packets, uint64_t n, uint64_t index, void *data, Writer *writer);
 typedef int Register(HsaQueue *queue, Interceptor *f, void *data);
@@ -86,8 +86,8 @@ static void intercept(const void *packets, uint64_t n, uint64_t index, void *dat
         writer(packets, n);
 }
 
-static int create_proxy(uint64_t agent, uint32_t size, uint32_t type, void *callback, void *data,
-                uint32_t private_size, uint32_t group_size, HsaQueue **ret) {
+static int create_proxy(uint64_t agent, uint32_t size, uint32_t type, void *callback, void *data, uint32_t private_size,
+                uint32_t group_size, HsaQueue **ret) {
         int r = next.intercept_create(agent, size, type, callback, data, private_size, group_size, ret);
 
         return r == HSA_SUCCESS ? next.intercept_register(*ret, intercept, NULL) : r;
@@ -151,8 +151,8 @@ static uint64_t add_write(const HsaQueue *queue, uint64_t n) {
 static uint16_t header(const Traced *t, uint64_t index) {
         const HsaQueue *q = &t->queue->hsa_queue;
 
-        return __atomic_load_n((const uint16_t *) ((const char *) q->base_address + index % q->size * 64),
-                        __ATOMIC_ACQUIRE);
+        return __atomic_load_n(
+                        (const uint16_t *) ((const char *) q->base_address + index % q->size * 64), __ATOMIC_ACQUIRE);
 }
 
 static void publish(Traced *t) {

@@ -30,12 +30,12 @@
 #include "sim.h"
 
 /* The definition behind ours. Looked up once; two threads that race find the same. */
-#define NEXT(name)                                                                                          \
-        ({                                                                                                  \
-                static typeof(&name) XS_CONCAT(_next_, name);                                               \
-                if (unlikely(!XS_CONCAT(_next_, name)))                                                     \
-                        XS_CONCAT(_next_, name) = (typeof(&name)) dlsym(RTLD_NEXT, #name);                  \
-                XS_CONCAT(_next_, name);                                                                    \
+#define NEXT(name)                                                                                                     \
+        ({                                                                                                             \
+                static typeof(&name) XS_CONCAT(_next_, name);                                                          \
+                if (unlikely(!XS_CONCAT(_next_, name)))                                                                \
+                        XS_CONCAT(_next_, name) = (typeof(&name)) dlsym(RTLD_NEXT, #name);                             \
+                XS_CONCAT(_next_, name);                                                                               \
         })
 
 #define PATH_SIZE 512U
@@ -125,13 +125,13 @@ static bool has_mode(int flags) {
         return flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE;
 }
 
-#define OPEN_MODE(flags)                                                                                    \
-        ({                                                                                                  \
-                va_list _ap;                                                                                \
-                va_start(_ap, flags);                                                                       \
-                mode_t _mode = has_mode(flags) ? va_arg(_ap, mode_t) : 0;                                   \
-                va_end(_ap);                                                                                \
-                _mode;                                                                                      \
+#define OPEN_MODE(flags)                                                                                               \
+        ({                                                                                                             \
+                va_list _ap;                                                                                           \
+                va_start(_ap, flags);                                                                                  \
+                mode_t _mode = has_mode(flags) ? va_arg(_ap, mode_t) : 0;                                              \
+                va_end(_ap);                                                                                           \
+                _mode;                                                                                                 \
         })
 
 /* Parameters of what stands in front of a libc function have the names of the libc header. */
@@ -168,8 +168,7 @@ int __open64_2(const char *path, int flags) {
         return open_path(path, flags, 0, NEXT(open64));
 }
 
-static int openat_path(
-                int at, const char *path, int flags, mode_t mode, int (*next)(int, const char *, int, ...)) {
+static int openat_path(int at, const char *path, int flags, mode_t mode, int (*next)(int, const char *, int, ...)) {
         char buffer[PATH_SIZE];
 
         if (is_device(path))
@@ -235,8 +234,7 @@ DIR *opendir(const char *name) {
 }
 
 _public_
-int scandir(const char *restrict dir, struct dirent ***restrict namelist,
-                int (*selector)(const struct dirent *),
+int scandir(const char *restrict dir, struct dirent ***restrict namelist, int (*selector)(const struct dirent *),
                 int (*cmp)(const struct dirent **, const struct dirent **)) {
         char buffer[PATH_SIZE];
         return NEXT(scandir)(redirect(dir, buffer), namelist, selector, cmp);
@@ -352,12 +350,12 @@ static bool is_for_driver(unsigned long request) {
 }
 
 /* What a character device says of itself. */
-#define AS_DEVICE(fd, buf)                                                                                  \
-        ({                                                                                                  \
-                if (device_owner(fd) != 0) {                                                                \
-                        (buf)->st_mode = ((buf)->st_mode & ~(mode_t) S_IFMT) | S_IFCHR;                     \
-                        (buf)->st_rdev = makedev(SIM_DEVICE_MAJOR, 0);                                      \
-                }                                                                                           \
+#define AS_DEVICE(fd, buf)                                                                                             \
+        ({                                                                                                             \
+                if (device_owner(fd) != 0) {                                                                           \
+                        (buf)->st_mode = ((buf)->st_mode & ~(mode_t) S_IFMT) | S_IFCHR;                                \
+                        (buf)->st_rdev = makedev(SIM_DEVICE_MAJOR, 0);                                                 \
+                }                                                                                                      \
         })
 
 _public_

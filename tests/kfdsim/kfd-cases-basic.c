@@ -39,8 +39,7 @@ static int case_unknown_number(void) {
 
 static int number_past_the_end(int fd) {
         uint64_t arg[4] = {0};
-        return expect("first number past the end",
-                        kfd_call(fd, _IOWR(KFD_IOCTL_BASE, _KFD_NR_END, arg), arg), -ENOTTY);
+        return expect("first number past the end", kfd_call(fd, _IOWR(KFD_IOCTL_BASE, _KFD_NR_END, arg), arg), -ENOTTY);
 }
 
 static int case_number_past_the_end(void) {
@@ -49,8 +48,7 @@ static int case_number_past_the_end(void) {
 
 static int deprecated(int fd) {
         uint32_t arg[2] = {0};
-        return expect("deprecated number", kfd_call(fd, _IOW(KFD_IOCTL_BASE, NR_DEPRECATED, arg), arg),
-                        -EPERM);
+        return expect("deprecated number", kfd_call(fd, _IOW(KFD_IOCTL_BASE, NR_DEPRECATED, arg), arg), -EPERM);
 }
 
 static int case_deprecated(void) {
@@ -62,8 +60,7 @@ static int old_size(int fd) {
         struct {
                 uint8_t args[KFD_CREATE_QUEUE_SIZE_1_11];
         } q = {0};
-        return expect("CREATE_QUEUE of 1.11",
-                        kfd_call(fd, _IOWR(KFD_IOCTL_BASE, KFD_NR_CREATE_QUEUE, q), &q), -EINVAL);
+        return expect("CREATE_QUEUE of 1.11", kfd_call(fd, _IOWR(KFD_IOCTL_BASE, KFD_NR_CREATE_QUEUE, q), &q), -EINVAL);
 }
 
 static int case_old_size(void) {
@@ -88,8 +85,7 @@ static int bad_address(int fd) {
 
         for (size_t i = 0; i < ELEMENTSOF(calls); i++) {
                 r = expect(calls[i].name, kfd_call(fd, calls[i].request, NULL), -EFAULT) ?: r;
-                r = expect(calls[i].name, kfd_call(fd, calls[i].request, (void *) UINTPTR_MAX), -EFAULT)
-                                ?: r;
+                r = expect(calls[i].name, kfd_call(fd, calls[i].request, (void *) UINTPTR_MAX), -EFAULT) ?: r;
         }
         return r;
 }
@@ -150,37 +146,28 @@ static int other_sizes(int fd) {
         memset(&more, 0xff, sizeof(more));
         r = r
                         ?: expect("GET_VERSION of 4 bytes",
-                                           kfd_call(fd, _IOR(KFD_IOCTL_BASE, KFD_NR_GET_VERSION, less),
-                                                           &less),
-                                           0);
+                                           kfd_call(fd, _IOR(KFD_IOCTL_BASE, KFD_NR_GET_VERSION, less), &less), 0);
         r = r ?: expect("which returns the half of it", (int) less, KFD_API_MAJOR);
         r = r
                         ?: expect("GET_VERSION of none",
-                                           kfd_call(fd,
-                                                           _IOC(_IOC_READ, KFD_IOCTL_BASE,
-                                                                           KFD_NR_GET_VERSION, 0),
+                                           kfd_call(fd, _IOC(_IOC_READ, KFD_IOCTL_BASE, KFD_NR_GET_VERSION, 0),
                                                            &nothing),
                                            0);
         r = r ?: expect("which writes nothing", (int) nothing, 0x1234);
         r = r
                         ?: expect("GET_VERSION of 128 bytes",
-                                           kfd_call(fd, _IOR(KFD_IOCTL_BASE, KFD_NR_GET_VERSION, more),
-                                                           &more),
-                                           0);
+                                           kfd_call(fd, _IOR(KFD_IOCTL_BASE, KFD_NR_GET_VERSION, more), &more), 0);
         r = r ?: expect("which returns it", (int) more.v.major, KFD_API_MAJOR);
         r = r ?: expect("and clears the rest", more.rest[0] == 0 && more.rest[29] == 0, 1);
         r = r
                         ?: expect("UPDATE_QUEUE of more bytes",
-                                           kfd_call(fd,
-                                                           _IOW(KFD_IOCTL_BASE, KFD_NR_UPDATE_QUEUE,
-                                                                           long_update),
+                                           kfd_call(fd, _IOW(KFD_IOCTL_BASE, KFD_NR_UPDATE_QUEUE, long_update),
                                                            &long_update),
                                            -EFAULT);
         less = NO_SUCH_QUEUE;
         return r
                         ?: expect("DESTROY_QUEUE of 4 bytes",
-                                           kfd_call(fd, _IOWR(KFD_IOCTL_BASE, KFD_NR_DESTROY_QUEUE, less),
-                                                           &less),
+                                           kfd_call(fd, _IOWR(KFD_IOCTL_BASE, KFD_NR_DESTROY_QUEUE, less), &less),
                                            -EINVAL);
 }
 

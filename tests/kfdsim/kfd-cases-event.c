@@ -31,9 +31,7 @@ static int events(int fd) {
         r = r ?: expect("RESET_EVENT of none", KFD_CALL(fd, KFD_NR_RESET_EVENT, none), -EINVAL);
         r = r ?: expect("DESTROY_EVENT of none", KFD_CALL(fd, KFD_NR_DESTROY_EVENT, none), -EINVAL);
         r = r ?: expect("WAIT_EVENTS for none", KFD_CALL(fd, KFD_NR_WAIT_EVENTS, bad), -EINVAL);
-        r = r
-                        ?: expect("WAIT_EVENTS with events from nowhere",
-                                           KFD_CALL(fd, KFD_NR_WAIT_EVENTS, nowhere), -EFAULT);
+        r = r ?: expect("WAIT_EVENTS with events from nowhere", KFD_CALL(fd, KFD_NR_WAIT_EVENTS, nowhere), -EFAULT);
         r = r ?: expect("DESTROY_EVENT", KFD_CALL(fd, KFD_NR_DESTROY_EVENT, id), 0);
         return r ?: expect("DESTROY_EVENT again", KFD_CALL(fd, KFD_NR_DESTROY_EVENT, id), -EINVAL);
 }
@@ -159,8 +157,7 @@ static bool waiter_sleeps(const EventWaiter *w) {
 
 static void waiters_start(EventWaiter *w, unsigned n, int fd, const KfdCreateEvent *e, uint32_t timeout_ms) {
         for (unsigned i = 0; i < n; i++) {
-                w[i] = (EventWaiter){
-                                .fd = fd, .event = *e, .timeout_ms = timeout_ms, .result = -EINPROGRESS};
+                w[i] = (EventWaiter){.fd = fd, .event = *e, .timeout_ms = timeout_ms, .result = -EINPROGRESS};
                 if (pthread_create(&w[i].thread, NULL, waiter_main, w + i) != 0)
                         abort();
         }

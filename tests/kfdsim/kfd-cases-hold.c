@@ -76,8 +76,8 @@ static int hold_self(int fd) {
 
         int r = expect("RUNTIME_ENABLE", runtime_enable(fd, KFD_RUNTIME_MODE_ENABLE), 0)
                         ?: expect("open",
-                                           kfd_target_open(KFD_PRIVILEGED_DEBUG, getpid(), 0, false,
-                                                           &kfd_target_sys, &t),
+                                           kfd_target_open(KFD_PRIVILEGED_DEBUG, getpid(), 0, false, &kfd_target_sys,
+                                                           &t),
                                            0);
         for (unsigned i = 0; i < 5 && r == 0; i++)
                 r = hold_self_once(&t);
@@ -98,19 +98,13 @@ static int case_hold_without_kfd(void) {
         if (target_start(false, &t) < 0)
                 return CASE_FAILED;
         (void) snprintf(path, sizeof(path), "/sys/class/kfd/kfd/proc/%d", (int) t.pid);
-        int r = expect("criu", kfd_target_open(KFD_PRIVILEGED_CRIU, t.pid, 0, false, &kfd_target_sys, &k),
-                        -ENODEV);
-        r = r
-                        ?: expect("debug",
-                                           kfd_target_open(KFD_PRIVILEGED_DEBUG, t.pid, 0, false,
-                                                           &kfd_target_sys, &k),
-                                           -ENODEV);
+        int r = expect("criu", kfd_target_open(KFD_PRIVILEGED_CRIU, t.pid, 0, false, &kfd_target_sys, &k), -ENODEV);
+        r = r ?: expect("debug", kfd_target_open(KFD_PRIVILEGED_DEBUG, t.pid, 0, false, &kfd_target_sys, &k), -ENODEV);
         r = r ?: expect("KFD does not know it", access(path, F_OK), -1);
         target_stop(&t);
         return r
                         ?: expect("a dead one",
-                                           kfd_target_open(KFD_PRIVILEGED_CRIU, t.pid, 0, false,
-                                                           &kfd_target_sys, &k),
+                                           kfd_target_open(KFD_PRIVILEGED_CRIU, t.pid, 0, false, &kfd_target_sys, &k),
                                            -ESRCH);
 }
 
@@ -129,8 +123,7 @@ static int drop_all_but(uint64_t capabilities) {
         d[0].effective = d[0].permitted = (uint32_t) capabilities;
         d[1].effective = d[1].permitted = (uint32_t) (capabilities >> 32);
         return prctl(PR_SET_KEEPCAPS, 1) < 0 || setresgid(NOBODY, NOBODY, NOBODY) < 0 ||
-                                        setresuid(NOBODY, NOBODY, NOBODY) < 0 ||
-                                        syscall(SYS_capset, &h, d) < 0
+                                        setresuid(NOBODY, NOBODY, NOBODY) < 0 || syscall(SYS_capset, &h, d) < 0
                         ? negative_errno()
                         : 0;
 }
@@ -140,8 +133,7 @@ static int with_privileges(void *userdata) {
         KfdTarget k = KFD_TARGET_NULL;
 
         int r = expect("privileges", drop_all_but(p->capabilities), 0)
-                        ?: expect("open", kfd_target_open(p->mode, p->target, 0, false, &kfd_target_sys, &k),
-                                           p->open);
+                        ?: expect("open", kfd_target_open(p->mode, p->target, 0, false, &kfd_target_sys, &k), p->open);
         if (r == CASE_OK && p->open == 0)
                 r = expect("hold", kfd_target_hold(&k), p->hold);
         kfd_target_done(&k);

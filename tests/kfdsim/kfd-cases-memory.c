@@ -34,9 +34,7 @@ static int unknown_memory(int fd) {
         uint64_t handle = (uint64_t) NO_SUCH_GPU << 32 | 1;
         uint32_t gpus[1] = {NO_SUCH_GPU};
         KfdMapMemory none = {.handle = handle};
-        KfdMapMemory map = {.handle = handle,
-                        .device_ids_array_ptr = (uint64_t) (uintptr_t) gpus,
-                        .n_devices = 1};
+        KfdMapMemory map = {.handle = handle, .device_ids_array_ptr = (uint64_t) (uintptr_t) gpus, .n_devices = 1};
         KfdMapMemory nowhere = {.handle = handle, .n_devices = 1};
 
         return expect("FREE_MEMORY of none", KFD_CALL(fd, KFD_NR_FREE_MEMORY, handle), -EINVAL)

@@ -30,8 +30,7 @@ static int case_criu_own(void) {
 
 static int criu_pause(int fd) {
         if (!has_gpu(fd))
-                return expect("PROCESS_INFO without a GPU", criu(fd, KFD_CRIU_PROCESS_INFO, getpid()),
-                                -ENODEV);
+                return expect("PROCESS_INFO without a GPU", criu(fd, KFD_CRIU_PROCESS_INFO, getpid()), -ENODEV);
         return expect("PROCESS_INFO", criu(fd, KFD_CRIU_PROCESS_INFO, getpid()), 0) ?:
                         expect("PROCESS_INFO once more", criu(fd, KFD_CRIU_PROCESS_INFO, getpid()), 0) ?:
                         expect("UNPAUSE", criu(fd, KFD_CRIU_UNPAUSE, 0), 0) ?:
@@ -75,14 +74,12 @@ static int dbg_enable(int fd, pid_t pid, int dbg_fd) {
 }
 
 static int dbg_suspend(int fd, pid_t pid, uint32_t *queues, uint32_t n) {
-        KfdDbgTrap t = {.suspend_queues = {
-                                        .queue_array_ptr = (uint64_t) (uintptr_t) queues, .num_queues = n}};
+        KfdDbgTrap t = {.suspend_queues = {.queue_array_ptr = (uint64_t) (uintptr_t) queues, .num_queues = n}};
         return dbg(fd, &t, pid, KFD_DBG_TRAP_SUSPEND_QUEUES);
 }
 
 static int dbg_resume(int fd, pid_t pid, uint32_t *queues, uint32_t n) {
-        KfdDbgTrap t = {.resume_queues = {
-                                        .queue_array_ptr = (uint64_t) (uintptr_t) queues, .num_queues = n}};
+        KfdDbgTrap t = {.resume_queues = {.queue_array_ptr = (uint64_t) (uintptr_t) queues, .num_queues = n}};
         return dbg(fd, &t, pid, KFD_DBG_TRAP_RESUME_QUEUES);
 }
 

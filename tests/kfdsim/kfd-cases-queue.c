@@ -117,9 +117,7 @@ static int case_destroy_unknown_queue(void) {
 }
 
 static int cu_mask(int fd, uint32_t bits, const void *mask) {
-        KfdSetCuMask a = {.queue_id = NO_SUCH_QUEUE,
-                        .num_cu_mask = bits,
-                        .cu_mask_ptr = (uint64_t) (uintptr_t) mask};
+        KfdSetCuMask a = {.queue_id = NO_SUCH_QUEUE, .num_cu_mask = bits, .cu_mask_ptr = (uint64_t) (uintptr_t) mask};
         return kfd_call(fd, _IOW(KFD_IOCTL_BASE, KFD_NR_SET_CU_MASK, a), &a);
 }
 

@@ -22,8 +22,7 @@
 
 #include "tests/kfdsim/kfd-cases.h"
 
-static const Case *const tables[] = {
-                basic_cases, queue_cases, memory_cases, event_cases, privileged_cases, hold_cases};
+static const Case *const tables[] = {basic_cases, queue_cases, memory_cases, event_cases, privileged_cases, hold_cases};
 
 int expect(const char *what, int got, int want) {
         if (got == want)
@@ -68,8 +67,7 @@ int in_child(int (*f)(void *), void *userdata) {
 
 bool has_gpu(int fd) {
         KfdGetApertures a = {0};
-        return kfd_call(fd, _IOWR(KFD_IOCTL_BASE, KFD_NR_GET_PROCESS_APERTURES_NEW, a), &a) == 0 &&
-                        a.num_of_nodes > 0;
+        return kfd_call(fd, _IOWR(KFD_IOCTL_BASE, KFD_NR_GET_PROCESS_APERTURES_NEW, a), &a) == 0 && a.num_of_nodes > 0;
 }
 
 int runtime_enable(int fd, uint32_t mode) {

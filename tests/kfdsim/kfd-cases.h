@@ -22,8 +22,7 @@ typedef struct Case {
 } Case;
 
 /* One table a file, with a row of NULL at its end. */
-extern const Case basic_cases[], queue_cases[], memory_cases[], event_cases[], privileged_cases[],
-                hold_cases[];
+extern const Case basic_cases[], queue_cases[], memory_cases[], event_cases[], privileged_cases[], hold_cases[];
 
 int expect(const char *what, int got, int want);
 int kfd_open(void);

@@ -11,11 +11,8 @@
 #include <stdlib.h>
 
 int main(int argc, char *argv[]) {
-        void *handle = argc > 1
-                        ? dlopen(argv[1],
-                                          RTLD_NOW | RTLD_LOCAL |
-                                                          (getenv("HSA_DEEPBIND") ? RTLD_DEEPBIND : 0))
-                        : NULL;
+        void *handle = argc > 1 ? dlopen(argv[1], RTLD_NOW | RTLD_LOCAL | (getenv("HSA_DEEPBIND") ? RTLD_DEEPBIND : 0))
+                                : NULL;
         void *f = handle ? dlsym(handle, "test_main") : NULL;
 
         if (!f) {

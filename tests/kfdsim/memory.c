@@ -127,8 +127,7 @@ static int map_memory(KfdMapMemory *a) {
 
         if (a->n_devices == 0 || a->n_success > a->n_devices)
                 return -EINVAL;
-        if (sim_copy_in(devices, a->device_ids_array_ptr,
-                            MIN(a->n_devices, SIM_GPUS_MAX) * sizeof(*devices)) < 0)
+        if (sim_copy_in(devices, a->device_ids_array_ptr, MIN(a->n_devices, SIM_GPUS_MAX) * sizeof(*devices)) < 0)
                 return -EFAULT;
         if (!handle_is_valid(a->handle))
                 return -EINVAL;

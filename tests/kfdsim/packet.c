@@ -62,8 +62,8 @@ void sim_packet_look(SimQueue *q) {
 
 /* A packet that is being retired has no header any more, and then no place. */
 static bool is_torn(const SimQueue *q, uint64_t index) {
-        return packet_type(queue_place(q, index)) == AQL_INVALID &&
-                        atomic_load(&q->execution) != SIM_RETIRING && index >= read_index(q);
+        return packet_type(queue_place(q, index)) == AQL_INVALID && atomic_load(&q->execution) != SIM_RETIRING &&
+                        index >= read_index(q);
 }
 
 uint64_t sim_packets_torn(const SimQueue *q) {
@@ -89,8 +89,7 @@ void sim_packet_check(const SimQueue *q, uint64_t value) {
                 return;
         if (value - read < n && packet_type(queue_place(q, value)) != AQL_INVALID)
                 return;
-        (void) fprintf(stderr,
-                        "kfdsim: queue %u: packet %llu is announced, which nobody has written; it is at %llu\n",
+        (void) fprintf(stderr, "kfdsim: queue %u: packet %llu is announced, which nobody has written; it is at %llu\n",
                         q->id, (unsigned long long) value, (unsigned long long) read);
         abort();
 }
@@ -112,8 +111,7 @@ static bool barrier_is_met(const AqlPacket *p, bool any) {
 }
 
 static bool is_sdma(const SimQueue *q) {
-        return q->type == KFD_QUEUE_SDMA || q->type == KFD_QUEUE_SDMA_XGMI ||
-                        q->type == KFD_QUEUE_SDMA_BY_ENGINE;
+        return q->type == KFD_QUEUE_SDMA || q->type == KFD_QUEUE_SDMA_XGMI || q->type == KFD_QUEUE_SDMA_BY_ENGINE;
 }
 
 bool sim_queue_is_executed(const SimQueue *q) {

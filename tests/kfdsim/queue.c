@@ -99,8 +99,7 @@ static int queue_wait_stopped(SimQueue *q, const SimProcess *p) {
         for (;;) {
                 uint32_t seen = atomic_load(&g->event), executing = SIM_EXECUTING;
                 uint64_t now = now_ns();
-                if (atomic_load(&q->execution) == SIM_IDLE || q->process != number ||
-                                sim_start_time(pid) == 0)
+                if (atomic_load(&q->execution) == SIM_IDLE || q->process != number || sim_start_time(pid) == 0)
                         break;
                 if (now >= deadline) {
                         r = -ETIME;
@@ -122,8 +121,7 @@ static uint32_t queues_set_mapped(const SimProcess *p, const SimQueue *only) {
 
         for (size_t i = 0; i < SIM_QUEUES_MAX; i++) {
                 SimQueue *q = w->queues + i;
-                if (!sim_queue_is_of(q, p) || (only && q != only) ||
-                                atomic_load(&q->mapped) == queue_may_run(q, p))
+                if (!sim_queue_is_of(q, p) || (only && q != only) || atomic_load(&q->mapped) == queue_may_run(q, p))
                         continue;
                 changed |= 1U << q->gpu;
                 if (queue_may_run(q, p))
@@ -201,8 +199,7 @@ static int queue_create_check(const KfdCreateQueue *a) {
         if (r < 0)
                 return r;
         if (!is_user_address(a->read_pointer_address) || !is_user_address(a->write_pointer_address) ||
-                        !is_user_address(a->eop_buffer_address) ||
-                        !is_user_address(a->ctx_save_restore_address))
+                        !is_user_address(a->eop_buffer_address) || !is_user_address(a->ctx_save_restore_address))
                 return -EFAULT;
         if (a->queue_type > KFD_QUEUE_SDMA_BY_ENGINE)
                 return -NOT_SUPPORTED;

@@ -58,10 +58,9 @@ static void finish(void) {
         if (aql_report_is_clean(&r) && r.n_dispatched > 0)
                 puts("clean");
         else
-                printf("dispatched %" PRIu64 " executed %" PRIu64 " lost %" PRIu64 " doubled %" PRIu64
-                       " late %" PRIu64 " unfinished %" PRIu64 "\n",
-                                r.n_dispatched, r.n_executed, r.n_lost, r.n_doubled, r.n_late,
-                                r.n_unfinished);
+                printf("dispatched %" PRIu64 " executed %" PRIu64 " lost %" PRIu64 " doubled %" PRIu64 " late %" PRIu64
+                       " unfinished %" PRIu64 "\n",
+                                r.n_dispatched, r.n_executed, r.n_lost, r.n_doubled, r.n_late, r.n_unfinished);
 }
 
 /* Whether it goes on launching. */
@@ -93,8 +92,7 @@ int main(int argc, char *argv[]) {
         if (argc != 3 || aql_device_open((unsigned) atoi(argv[1]), &device) < 0 || enable_runtime() < 0 ||
                         aql_queue_create(&device, NULL, &aql) < 0)
                 return EXIT_FAILURE;
-        const XschedQueueInfo info = {
-                        .size = sizeof(info), .device = argv[2], .backend = "test", .drain = drain};
+        const XschedQueueInfo info = {.size = sizeof(info), .device = argv[2], .backend = "test", .drain = drain};
         if (xsched_queue_new(&info, &queue) < 0 || !poll_until(is_registered()))
                 return EXIT_FAILURE;
         (void) setvbuf(stdin, NULL, _IONBF, 0);

@@ -101,9 +101,7 @@ static void complain(uint32_t header) {
         static _Atomic bool said;
 
         if (!atomic_exchange(&said, true))
-                (void) fprintf(stderr,
-                                "kfdsim: an SDMA queue stands at a packet that is not modelled: %#x\n",
-                                header);
+                (void) fprintf(stderr, "kfdsim: an SDMA queue stands at a packet that is not modelled: %#x\n", header);
 }
 
 bool sim_sdma_is_ready(const SimQueue *q) {
@@ -111,8 +109,7 @@ bool sim_sdma_is_ready(const SimQueue *q) {
                 return false;
         Packet p = packet_read(q);
         if (p.n == 0) {
-                complain(*((uint32_t *) (uintptr_t) q->ring +
-                                read_bytes(q) % q->ring_size / sizeof(uint32_t)));
+                complain(*((uint32_t *) (uintptr_t) q->ring + read_bytes(q) % q->ring_size / sizeof(uint32_t)));
                 return false;
         }
         /* A poll of a register is a flush. */
@@ -163,8 +160,7 @@ static Side side_read(const Packet *p, uint32_t word, const RectBits *b, unsigne
                         .slice = (field(w[4], 0, b->slice) + 1) << element,
         };
 
-        s.base += (field(w[2], 0, b->x) << element) + field(w[2], 16, b->x) * s.pitch +
-                        field(w[3], 0, b->z) * s.slice;
+        s.base += (field(w[2], 0, b->x) << element) + field(w[2], 16, b->x) * s.pitch + field(w[3], 0, b->z) * s.slice;
         return s;
 }
 
@@ -172,13 +168,13 @@ static void copy_rect(const Packet *p, const SimGpu *g) {
         const RectBits *b = rect_bits(g);
         unsigned element = p->words[0] >> 29;
         Side from = side_read(p, 1, b, element), to = side_read(p, 6, b, element);
-        uint64_t width = (field(p->words[11], 0, b->x) + 1) << element,
-                 height = field(p->words[11], 16, b->x) + 1, depth = field(p->words[12], 0, b->z) + 1;
+        uint64_t width = (field(p->words[11], 0, b->x) + 1) << element, height = field(p->words[11], 16, b->x) + 1,
+                 depth = field(p->words[12], 0, b->z) + 1;
 
         for (uint64_t z = 0; z < depth; z++)
                 for (uint64_t y = 0; y < height; y++)
-                        memmove(to.base + z * to.slice + y * to.pitch,
-                                        from.base + z * from.slice + y * from.pitch, width);
+                        memmove(to.base + z * to.slice + y * to.pitch, from.base + z * from.slice + y * from.pitch,
+                                        width);
 }
 
 static void packet_execute(const Packet *p, const SimGpu *g) {
@@ -210,7 +206,6 @@ static void packet_execute(const Packet *p, const SimGpu *g) {
 void sim_sdma_retire(SimQueue *q) {
         Packet p = packet_read(q);
 
-        __atomic_fetch_add(
-                        (uint64_t *) (uintptr_t) q->read_pointer, p.n * sizeof(uint32_t), __ATOMIC_ACQ_REL);
+        __atomic_fetch_add((uint64_t *) (uintptr_t) q->read_pointer, p.n * sizeof(uint32_t), __ATOMIC_ACQ_REL);
         packet_execute(&p, sim_world()->gpus + q->gpu);
 }

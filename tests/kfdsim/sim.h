@@ -103,12 +103,11 @@ typedef struct SimGpu {
         /* The turn: which process executes. Written by the holder, or by whoever finds the holder dead or stopped. */
         _Atomic uint32_t holder; /* SimProcess.number; SIM_NO_PROCESS: free */
         _Atomic uint64_t turn_since_ns;
-        _Atomic uint64_t wants[SIM_PROCESSES_MAX /
-                        64];              /* bit per process number - 1: has something to execute */
-        _Atomic uint64_t frozen_until_ns; /* nobody executes: the cost of a remap */
-        _Atomic uint32_t event;           /* futex: something about this GPU changed */
-        _Atomic uint64_t n_maps;          /* times that queues were unmapped and mapped */
-        _Atomic uint64_t n_torn;          /* places without a packet that a map has found */
+        _Atomic uint64_t wants[SIM_PROCESSES_MAX / 64]; /* bit per process number - 1: has something to execute */
+        _Atomic uint64_t frozen_until_ns;               /* nobody executes: the cost of a remap */
+        _Atomic uint32_t event;                         /* futex: something about this GPU changed */
+        _Atomic uint64_t n_maps;                        /* times that queues were unmapped and mapped */
+        _Atomic uint64_t n_torn;                        /* places without a packet that a map has found */
 } SimGpu;
 
 typedef struct SimProcess {

@@ -72,8 +72,8 @@ static int run_task(Tenant *t) {
         for (unsigned i = 0; i < t->s->queues; i++) {
                 aql_completion_set(t->done[i], 1);
                 for (unsigned k = 0; k < t->s->dispatches; k++) {
-                        int r = aql_dispatch(t->queues[i], t->s->duration_ns,
-                                        k + 1 == t->s->dispatches ? t->done[i] : NULL);
+                        int r = aql_dispatch(
+                                        t->queues[i], t->s->duration_ns, k + 1 == t->s->dispatches ? t->done[i] : NULL);
                         if (r < 0)
                                 return r;
                 }
@@ -129,9 +129,9 @@ static bool tenant_report(Tenant *t) {
         qsort(t->samples, t->n_samples, sizeof(*t->samples), compare);
         printf("pid=%d role=%s dispatched=%" PRIu64 " executed=%" PRIu64 " lost=%" PRIu64 " doubled=%" PRIu64
                " late=%" PRIu64 " unfinished=%" PRIu64 " tasks=%zu p50_us=%" PRIu64 " p99_us=%" PRIu64 "\n",
-                        (int) getpid(), t->s->latency ? "latency" : "batch", sum.n_dispatched,
-                        sum.n_executed, sum.n_lost, sum.n_doubled, sum.n_late, sum.n_unfinished,
-                        t->n_samples, percentile_us(t, 50), percentile_us(t, 99));
+                        (int) getpid(), t->s->latency ? "latency" : "batch", sum.n_dispatched, sum.n_executed,
+                        sum.n_lost, sum.n_doubled, sum.n_late, sum.n_unfinished, t->n_samples, percentile_us(t, 50),
+                        percentile_us(t, 99));
         (void) fflush(stdout);
         return aql_report_is_clean(&sum) && sum.n_dispatched > 0;
 }
@@ -172,21 +172,20 @@ static int tenant_run(const Settings *s) {
         return clean && r >= 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-static const char help[] =
-                "kfd-tenant [OPTIONS...]\n\n"
-                "A GPU application whose results are checked.\n\n"
-                "  --role=batch|latency   keep queues full, or run a task every period\n"
-                "  --gpu=N                which GPU, from 0\n"
-                "  --queues=N             queues per process (1)\n"
-                "  --processes=N          processes (1)\n"
-                "  --duration-us=N        time of a dispatch on the GPU (1000)\n"
-                "  --dispatches=N         dispatches of a task and queue (10)\n"
-                "  --depth=N              dispatches that batch keeps in a queue (16)\n"
-                "  --period-us=N          of the tasks (20000)\n"
-                "  --count=N              dispatches (batch) or tasks (latency) in all; 0: no limit\n"
-                "  --run-ms=N             how long; 0: no limit (1000)\n"
-                "  --patience-ms=N        how long to wait for what should complete (30000)\n"
-                "  --events               sleep until KFD's event, instead of polling\n";
+static const char help[] = "kfd-tenant [OPTIONS...]\n\n"
+                           "A GPU application whose results are checked.\n\n"
+                           "  --role=batch|latency   keep queues full, or run a task every period\n"
+                           "  --gpu=N                which GPU, from 0\n"
+                           "  --queues=N             queues per process (1)\n"
+                           "  --processes=N          processes (1)\n"
+                           "  --duration-us=N        time of a dispatch on the GPU (1000)\n"
+                           "  --dispatches=N         dispatches of a task and queue (10)\n"
+                           "  --depth=N              dispatches that batch keeps in a queue (16)\n"
+                           "  --period-us=N          of the tasks (20000)\n"
+                           "  --count=N              dispatches (batch) or tasks (latency) in all; 0: no limit\n"
+                           "  --run-ms=N             how long; 0: no limit (1000)\n"
+                           "  --patience-ms=N        how long to wait for what should complete (30000)\n"
+                           "  --events               sleep until KFD's event, instead of polling\n";
 
 static const struct option options[] = {
                 {"role", required_argument, NULL, 'r'},

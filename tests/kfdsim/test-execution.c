@@ -71,8 +71,7 @@ static void case_fetched(void) {
         AqlQueue *q = queue_open(&d), *other = queue_open(&d);
         AqlCompletion *go, *done;
 
-        check(aql_completion_create(&d, 1, false, &go) == 0 &&
-                        aql_completion_create(&d, 1, false, &done) == 0);
+        check(aql_completion_create(&d, 1, false, &go) == 0 && aql_completion_create(&d, 1, false, &done) == 0);
         (void) run_dispatches(q, 1, 5000);
         check(aql_barrier(q, false, &go, 1, NULL) == 0);
         aql_ring(q);
@@ -80,8 +79,7 @@ static void case_fetched(void) {
         uint64_t number = aql_newest(q)->dispatch.reserved2;
         aql_ring(q);
         for (unsigned i = 0; i < 3; i++)
-                (void) run_dispatches(
-                                other, 1, 1000); /* the queues have their turns: this one was looked at */
+                (void) run_dispatches(other, 1, 1000); /* the queues have their turns: this one was looked at */
         aql_newest(q)->dispatch.reserved2 = number - 1;
         aql_completion_set(go, 0);
         check(aql_completion_wait(done, now_ns() + TEST_DEADLINE_NS) == 0);
@@ -101,8 +99,7 @@ static void case_report(void) {
         check(aql_report_is_clean(&r));
         p->seen[5] = 0; /* as if it had never been executed */
         r = aql_queue_report(q);
-        check(r.n_lost == 1 && r.n_late == 0 && r.n_doubled == 0 && r.n_unfinished == 0 &&
-                        !aql_report_is_clean(&r));
+        check(r.n_lost == 1 && r.n_late == 0 && r.n_doubled == 0 && r.n_unfinished == 0 && !aql_report_is_clean(&r));
         aql_prove(p, 5);
         r = aql_queue_report(q);
         check(r.n_lost == 0 && r.n_late == 1 && r.n_doubled == 0 && !aql_report_is_clean(&r));
@@ -131,8 +128,7 @@ static void case_queues_share(void) {
         AqlQueue *a = queue_open(&d), *b = queue_open(&d);
 
         for (unsigned i = 0; i < 50; i++)
-                check(aql_dispatch(a, NSEC_PER_MSEC, NULL) == 0 &&
-                                aql_dispatch(b, NSEC_PER_MSEC, NULL) == 0);
+                check(aql_dispatch(a, NSEC_PER_MSEC, NULL) == 0 && aql_dispatch(b, NSEC_PER_MSEC, NULL) == 0);
         uint64_t start = now_ns();
         aql_ring(a);
         aql_ring(b);
@@ -207,8 +203,7 @@ static void case_events(void) {
                 aql_completion_set(c, 1);
                 check(aql_dispatch(q, UINT64_C(100000) * (i % 5), c) == 0);
                 aql_ring(q);
-                check(aql_completion_wait(c, now_ns() + TEST_DEADLINE_NS) == 0 &&
-                                aql_queue_executed(q) == i + 1);
+                check(aql_completion_wait(c, now_ns() + TEST_DEADLINE_NS) == 0 && aql_queue_executed(q) == i + 1);
         }
         aql_completion_destroy(c);
         queue_close_clean(q);
@@ -220,8 +215,7 @@ static unsigned read_attribute(pid_t pid, uint32_t queue, const char *name) {
         char path[128];
         unsigned n = UINT32_MAX;
 
-        (void) snprintf(path, sizeof(path), "/sys/class/kfd/kfd/proc/%d/queues/%u/%s", (int) pid, queue,
-                        name);
+        (void) snprintf(path, sizeof(path), "/sys/class/kfd/kfd/proc/%d/queues/%u/%s", (int) pid, queue, name);
         FILE *f = fopen(path, "re");
         if (f) {
                 check(fscanf(f, "%u", &n) == 1);

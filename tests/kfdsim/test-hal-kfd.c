@@ -110,8 +110,7 @@ static HalQueue *queue_new(void *unused) {
         char *page = mmap(NULL, DOORBELLS_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, created_fd,
                         (off_t) (created.doorbell_offset & ~(uint64_t) (DOORBELLS_SIZE - 1)));
         assert_ptr_not_equal(page, MAP_FAILED);
-        t->q.doorbell = (_Atomic uint64_t *) (void *) (page +
-                        (created.doorbell_offset & (DOORBELLS_SIZE - 1)));
+        t->q.doorbell = (_Atomic uint64_t *) (void *) (page + (created.doorbell_offset & (DOORBELLS_SIZE - 1)));
         return &t->q.hal;
 }
 
@@ -176,8 +175,7 @@ static void run(void *unused, uint64_t ns) {
                 let_pass(RING_EVERY_NS);
         for (unsigned i = 0; i < n_queues; i++)
                 if (!test_queues[i]->q.hal.held)
-                        assert_int_equal(
-                                        aql_queue_wait(test_queues[i]->aql, now_ns() + TEST_DEADLINE_NS), 0);
+                        assert_int_equal(aql_queue_wait(test_queues[i]->aql, now_ns() + TEST_DEADLINE_NS), 0);
 }
 
 /* In order, so those executed are the first ones. */

@@ -31,8 +31,7 @@ static void test_properties(int device, const char *model) {
         check(hipGetDeviceProperties(&p, device) == hipSuccess, "properties", device);
         const char *name = startswith(p.name, "kfdsim "), *arch = startswith(p.gcnArchName, model);
         check(name && streq(name, model) && arch && (*arch == 0 || *arch == ':'), "name", device);
-        check(p.pciBusID == device + 1 && p.multiProcessorCount > 0 && p.totalGlobalMem > 0, "PCI bus, size",
-                        device);
+        check(p.pciBusID == device + 1 && p.multiProcessorCount > 0 && p.totalGlobalMem > 0, "PCI bus, size", device);
 }
 
 static void fill(uint8_t *p, size_t n, unsigned seed) {
@@ -60,8 +59,8 @@ static bool copies(hipStream_t stream, uint8_t *host, size_t n, unsigned seed) {
 static void test_copies(hipStream_t stream, int device) {
         uint8_t *pinned = NULL, *plain = malloc(LARGE);
 
-        check(plain && hipHostMalloc((void **) &pinned, LARGE, hipHostMallocDefault) == hipSuccess,
-                        "host memory", device);
+        check(plain && hipHostMalloc((void **) &pinned, LARGE, hipHostMallocDefault) == hipSuccess, "host memory",
+                        device);
         if (!plain || !pinned)
                 return;
         check(copies(stream, plain, SMALL, 1), "small copies", device);
@@ -81,15 +80,14 @@ static size_t rect_size(const Rect *r) {
         return r->pitch * r->height * r->depth;
 }
 
-static bool rect_copy(const Rect *r, void *to, size_t to_pitch, const void *from, size_t from_pitch,
-                hipMemcpyKind kind, hipStream_t stream) {
+static bool rect_copy(const Rect *r, void *to, size_t to_pitch, const void *from, size_t from_pitch, hipMemcpyKind kind,
+                hipStream_t stream) {
         if (r->depth == 1)
                 return hipMemcpy2DAsync(to, to_pitch, from, from_pitch, r->width, r->height, kind, stream) ==
                                 hipSuccess &&
                                 hipStreamSynchronize(stream) == hipSuccess;
         hipMemcpy3DParms p = {
-                        .srcPtr = make_hipPitchedPtr(
-                                        (void *) (uintptr_t) from, from_pitch, r->width, r->height),
+                        .srcPtr = make_hipPitchedPtr((void *) (uintptr_t) from, from_pitch, r->width, r->height),
                         .dstPtr = make_hipPitchedPtr(to, to_pitch, r->width, r->height),
                         .extent = make_hipExtent(r->width, r->height, r->depth),
                         .kind = kind,
@@ -118,11 +116,8 @@ static void test_rects(hipStream_t stream, int device) {
                         {.width = 64, .height = 8, .depth = 1, .pitch = 256},
                         {.width = 1000, .height = 300, .depth = 1, .pitch = 1024},
                         {.width = 997, .height = 31, .depth = 1, .pitch = 1004},
-                        {.width = 70000,
-                                        .height = 3,
-                                        .depth = 1,
-                                        .pitch = 70004},                         /* several packets a row */
-                        {.width = 16, .height = 20000, .depth = 1, .pitch = 32}, /* several by rows */
+                        {.width = 70000, .height = 3, .depth = 1, .pitch = 70004}, /* several packets a row */
+                        {.width = 16, .height = 20000, .depth = 1, .pitch = 32},   /* several by rows */
                         {.width = 48, .height = 5, .depth = 7, .pitch = 64},
         };
         uint8_t *pinned = NULL, *plain = malloc(LARGE);
@@ -148,15 +143,11 @@ static void test_events(hipStream_t stream, int device) {
 
         bool ok = hipEventCreateWithFlags(&begin, hipEventDefault) == hipSuccess &&
                         hipEventCreateWithFlags(&end, hipEventBlockingSync) == hipSuccess;
-        check(ok && hipEventRecord(begin, stream) == hipSuccess &&
-                                        hipEventRecord(end, stream) == hipSuccess &&
-                                        hipEventSynchronize(end) == hipSuccess &&
-                                        hipEventQuery(begin) == hipSuccess,
+        check(ok && hipEventRecord(begin, stream) == hipSuccess && hipEventRecord(end, stream) == hipSuccess &&
+                                        hipEventSynchronize(end) == hipSuccess && hipEventQuery(begin) == hipSuccess,
                         "events", device);
-        check(ok && hipEventElapsedTime(&ms, begin, end) == hipSuccess && ms >= 0, "time between them",
-                        device);
-        check(hipEventDestroy(begin) == hipSuccess && hipEventDestroy(end) == hipSuccess, "hipEventDestroy",
-                        device);
+        check(ok && hipEventElapsedTime(&ms, begin, end) == hipSuccess && ms >= 0, "time between them", device);
+        check(hipEventDestroy(begin) == hipSuccess && hipEventDestroy(end) == hipSuccess, "hipEventDestroy", device);
 }
 
 /* What the host has been called for so far. Each call is to find what was before it in its stream, and no more. */
@@ -217,8 +208,7 @@ static void test_fill(hipStream_t stream, int device) {
         void *gpu = NULL;
 
         check(hipMalloc(&gpu, SMALL) == hipSuccess && hipMemsetAsync(gpu, 1, SMALL, stream) == hipSuccess &&
-                                        hipStreamSynchronize(stream) == hipSuccess &&
-                                        hipFree(gpu) == hipSuccess,
+                                        hipStreamSynchronize(stream) == hipSuccess && hipFree(gpu) == hipSuccess,
                         "hipMemset ends", device);
 }
 

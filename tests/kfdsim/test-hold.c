@@ -48,8 +48,7 @@ static void case_cwsr(void) {
         check(aql_queue_update(q, 100) == 0);
         check(wait_executed(q, 2));
         uint64_t ran = stopped - start, rest = now_ns() - resumed;
-        printf("# ran %" PRIu64 " ms, stopped, then %" PRIu64 " ms\n", ran / NSEC_PER_MSEC,
-                        rest / NSEC_PER_MSEC);
+        printf("# ran %" PRIu64 " ms, stopped, then %" PRIu64 " ms\n", ran / NSEC_PER_MSEC, rest / NSEC_PER_MSEC);
         check(ran + rest > LONG_NS * 9 / 10); /* nothing was given */
         check(rest < LONG_NS * 9 / 10);       /* nor all done again */
         queue_close_clean(q);

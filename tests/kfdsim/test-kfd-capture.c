@@ -23,8 +23,7 @@ static void case_capture(void) {
         (void) snprintf(pci, sizeof(pci), "pci:%s", device.pci);
         (void) snprintf(label, sizeof(label), "queue %u", aql_queue_id(q));
         CHECK(streq(s->device, pci) && streq(s->backend, "kfd") && streq(s->label, label));
-        CHECK(s->level == LEVEL_INTERRUPT && s->kfd_gpu_id == device.gpu_id &&
-                        s->kfd_queue_id == aql_queue_id(q));
+        CHECK(s->level == LEVEL_INTERRUPT && s->kfd_gpu_id == device.gpu_id && s->kfd_queue_id == aql_queue_id(q));
 
         dispatch(q, 10, SHORT_NS);
         finish(q);
@@ -82,8 +81,7 @@ static void case_fds(void) {
 
         CHECK(raw_create(&r, KFD_QUEUE_COMPUTE_AQL, sizeof(a), &a) == 0);
         CHECK(scheduler_until(s, client->n_queues == 1));
-        int fds[] = {dup(r.fd), fcntl(r.fd, F_DUPFD_CLOEXEC, 100), dup2(r.fd, 200),
-                        dup3(r.fd, 201, O_CLOEXEC)};
+        int fds[] = {dup(r.fd), fcntl(r.fd, F_DUPFD_CLOEXEC, 100), dup2(r.fd, 200), dup3(r.fd, 201, O_CLOEXEC)};
         CHECK(close(r.fd) == 0);
         for (size_t i = 0; i < ELEMENTSOF(fds); i++) {
                 CHECK(fds[i] >= 0 && raw_update(fds[i], &a, 100, 7) == 0);
@@ -116,8 +114,7 @@ static void case_far_fds(void) {
 
         for (size_t i = 0; i < ELEMENTSOF(numbers); i++) {
                 errno = EXDEV;
-                CHECK((i % 2 ? dup2(r.fd, numbers[i]) : fcntl(r.fd, F_DUPFD_CLOEXEC, numbers[i])) ==
-                                numbers[i]);
+                CHECK((i % 2 ? dup2(r.fd, numbers[i]) : fcntl(r.fd, F_DUPFD_CLOEXEC, numbers[i])) == numbers[i]);
                 CHECK(errno == EXDEV);
         }
         CHECK(close(r.fd) == 0);
@@ -219,15 +216,11 @@ static int by_socket(void) {
         union {
                 struct cmsghdr h;
                 char bytes[CMSG_SPACE(sizeof(int))];
-        } control = {.h = {.cmsg_len = CMSG_LEN(sizeof(int)),
-                                     .cmsg_level = SOL_SOCKET,
-                                     .cmsg_type = SCM_RIGHTS}};
+        } control = {.h = {.cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS}};
         char byte = 0;
         struct iovec iov = {.iov_base = &byte, .iov_len = 1};
-        struct msghdr m = {.msg_iov = &iov,
-                        .msg_iovlen = 1,
-                        .msg_control = &control,
-                        .msg_controllen = sizeof(control)};
+        struct msghdr m = {
+                        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
         int pair[2], fd = by_open(), copy;
 
         memcpy(CMSG_DATA(&control.h), &fd, sizeof(fd));

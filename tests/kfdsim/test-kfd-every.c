@@ -97,8 +97,7 @@ static void try_destroy(Queue *q) {
 
         if (!q->aql)
                 return;
-        if (aql_queue_destroy(q->aql) < 0 && !strstr(how, ":late") && !strstr(how, ":5:") &&
-                        !strstr(how, ":62:"))
+        if (aql_queue_destroy(q->aql) < 0 && !strstr(how, ":late") && !strstr(how, ":5:") && !strstr(how, ":62:"))
                 return;
         n_destroyed++;
         q->aql = NULL;
@@ -231,8 +230,7 @@ _noreturn_ static void work(unsigned worker, bool is_long, Count *c) {
 }
 
 static bool run_all_of_them(bool is_long) {
-        Count *counts = mmap(NULL, sizeof(Count) * WORKERS, PROT_READ | PROT_WRITE,
-                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        Count *counts = mmap(NULL, sizeof(Count) * WORKERS, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
         pid_t workers[WORKERS];
         Count sum = {};
         int status;
@@ -251,8 +249,8 @@ static bool run_all_of_them(bool is_long) {
                 for (size_t k = 0; k < ELEMENTSOF(sum.calls); k++)
                         sum.calls[k] = MAX(sum.calls[k], counts[i].calls[k]);
         }
-        printf("%u runs: %u calls, %u of them about queues; %u failed\n", sum.runs, sum.calls[1],
-                        sum.calls[0], sum.failed);
+        printf("%u runs: %u calls, %u of them about queues; %u failed\n", sum.runs, sum.calls[1], sum.calls[0],
+                        sum.failed);
         /* The scenario makes that many. */
         return sum.failed == 0 && sum.calls[0] >= 12 && sum.calls[1] > sum.calls[0];
 }

@@ -105,8 +105,7 @@ static struct Writer {
         View v;
         _Atomic bool ends;
         _Atomic uint64_t n_written;
-        _Atomic uint64_t
-                        n_slow; /* times that he, or who was to wait for him, waited too long for the other */
+        _Atomic uint64_t n_slow; /* times that he, or who was to wait for him, waited too long for the other */
 } writer;
 
 /* Times that the thread has lost its processor: who waits at a gate gives it away. */
@@ -122,8 +121,7 @@ static void *write_slowly(void *unused) {
         const View *v = &writer.v;
 
         while (!atomic_load(&writer.ends)) {
-                while (atomic_load((_Atomic uint64_t *) &v->queue->write_index) - read_index(v) >=
-                                PLACES / 2)
+                while (atomic_load((_Atomic uint64_t *) &v->queue->write_index) - read_index(v) >= PLACES / 2)
                         (void) sched_yield();
                 long n = n_preempted();
                 uint64_t asked = now_ns(), index = reserve(&v->queue->hsa_queue, 1), begun = now_ns();
@@ -176,8 +174,7 @@ static void moves_find_nothing(uint32_t slot) {
 #endif
         atomic_store(&writer.ends, true);
         CHECK(pthread_join(thread, NULL) == 0);
-        CHECK(poll_until(atomic_load((_Atomic uint64_t *) &proof->n_executed) ==
-                        atomic_load(&writer.n_written)));
+        CHECK(poll_until(atomic_load((_Atomic uint64_t *) &proof->n_executed) == atomic_load(&writer.n_written)));
         CHECK(proof->n_doubled == 0 && proof->n_late == 0);
 }
 

@@ -29,8 +29,8 @@ static uint64_t launches(void) {
 
 /* Whether a store to the signal passes a gate: there is no runtime behind, so that is all that happens. */
 static bool is_gated(const Raw *r, View *v, HsaSignal signal) {
-        CHECK(ioctl(r->fd, _IOC(_IOC_READ | _IOC_WRITE, KFD_IOCTL_BASE, KFD_NR_CREATE_QUEUE, sizeof(v->a)),
-                              &v->a) == 0);
+        CHECK(ioctl(r->fd, _IOC(_IOC_READ | _IOC_WRITE, KFD_IOCTL_BASE, KFD_NR_CREATE_QUEUE, sizeof(v->a)), &v->a) ==
+                        0);
         CHECK(scheduler_until(s, client->n_queues == 1 && n_registered() == 1));
         uint64_t before = launches();
         __atomic_store_n(&v->queue->write_index, 1, __ATOMIC_SEQ_CST);

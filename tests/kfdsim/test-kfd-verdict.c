@@ -96,8 +96,7 @@ static void case_remembered(void) {
         CHECK(raw_update(r.fd, &a, 55, 3) == 0); /* said while it is held */
         q = in_driver(a.queue_id);
         CHECK(q.percentage == 0 && q.priority == 3);
-        CHECK(raw_update(r.fd, &a, 55, 16) < 0 &&
-                        errno == EINVAL); /* the kernel's own words, and nothing changes */
+        CHECK(raw_update(r.fd, &a, 55, 16) < 0 && errno == EINVAL); /* the kernel's own words, and nothing changes */
         CHECK(raw_update(r.fd, &a, 101, 3) < 0 && errno == EINVAL);
         run_all(1);
         CHECK(poll_until(is_applied(0)));

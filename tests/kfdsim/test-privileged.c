@@ -35,8 +35,7 @@ static int device_of(pid_t pid) {
         }
         (void) closedir(d);
         check(found >= 0);
-        int pidfd = (int) syscall(SYS_pidfd_open, pid, 0),
-            fd = (int) syscall(SYS_pidfd_getfd, pidfd, found, 0);
+        int pidfd = (int) syscall(SYS_pidfd_open, pid, 0), fd = (int) syscall(SYS_pidfd_getfd, pidfd, found, 0);
         safe_close(pidfd);
         check(fd >= 0);
         return fd;
@@ -229,10 +228,8 @@ static void case_debug(void) {
         attach(&d, pid);
 
         uint32_t id = b->queue_id;
-        check(suspend(&d, &id) == 0 && id == (b->queue_id | KFD_DBG_QUEUE_INVALID) &&
-                        busy_goes_on(b)); /* new */
-        check(see_queues(&d, &s, 1) == 1 && s.queue_id == b->queue_id &&
-                        s.queue_type == KFD_QUEUE_COMPUTE_AQL);
+        check(suspend(&d, &id) == 0 && id == (b->queue_id | KFD_DBG_QUEUE_INVALID) && busy_goes_on(b)); /* new */
+        check(see_queues(&d, &s, 1) == 1 && s.queue_id == b->queue_id && s.queue_type == KFD_QUEUE_COMPUTE_AQL);
         check(s.exception_status == KFD_EXCEPTION_MASK(KFD_EXCEPTION_QUEUE_NEW));
         check(see_queues(&d, &s, 1) == 1 && s.exception_status == 0);
 
@@ -311,8 +308,7 @@ static void case_runtime_waits(void) {
         *stage = 2;
         (void) nanosleep(&nap, NULL);
         check(*stage == 2);
-        t = (KfdDbgTrap){.send_runtime_event = {.exception_mask = KFD_EXCEPTION_MASK(
-                                                                KFD_EXCEPTION_PROCESS_RUNTIME)}};
+        t = (KfdDbgTrap){.send_runtime_event = {.exception_mask = KFD_EXCEPTION_MASK(KFD_EXCEPTION_PROCESS_RUNTIME)}};
         check(trap(&d, KFD_DBG_TRAP_SEND_RUNTIME_EVENT, &t) == 0);
         check(poll_until(*stage == 3));
         check(child_wait(pid) == 0);

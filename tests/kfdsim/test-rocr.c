@@ -77,8 +77,7 @@ static bool barrier(hsa_queue_t *q, hsa_signal_t dependency, hsa_signal_t done) 
         return true;
 }
 
-static bool dispatch(
-                hsa_queue_t *q, const AqlKernel *k, AqlProof *proof, uint64_t number, hsa_signal_t done) {
+static bool dispatch(hsa_queue_t *q, const AqlKernel *k, AqlProof *proof, uint64_t number, hsa_signal_t done) {
         uint64_t index;
         AqlPacket *p = packet_begin(q, &index);
 
@@ -100,14 +99,14 @@ static void test_barriers(hsa_queue_t *q, unsigned agent) {
 
         (void) hsa_signal_create(1, 0, NULL, &go);
         (void) hsa_signal_create(1, 0, NULL, &done);
-        check(barrier(q, none, done) && wait_for_zero(done, HSA_WAIT_STATE_BLOCKED),
-                        "barrier without dependency", agent);
+        check(barrier(q, none, done) && wait_for_zero(done, HSA_WAIT_STATE_BLOCKED), "barrier without dependency",
+                        agent);
 
         hsa_signal_store_screlease(done, 1);
         bool ok = barrier(q, go, done);
         check(ok &&
-                                        hsa_signal_wait_scacquire(done, HSA_SIGNAL_CONDITION_LT, 1,
-                                                        20 * NSEC_PER_MSEC, HSA_WAIT_STATE_BLOCKED) == 1,
+                                        hsa_signal_wait_scacquire(done, HSA_SIGNAL_CONDITION_LT, 1, 20 * NSEC_PER_MSEC,
+                                                        HSA_WAIT_STATE_BLOCKED) == 1,
                         "barrier waits for its dependency", agent);
         hsa_signal_store_screlease(go, 0);
         check(wait_for_zero(done, HSA_WAIT_STATE_ACTIVE), "barrier goes on", agent);
@@ -127,8 +126,8 @@ static void test_dispatches(hsa_queue_t *q, unsigned agent) {
         for (uint64_t i = 1; ok && i <= N_DISPATCHES; i++)
                 ok = dispatch(q, &kernel, proof, i, i == N_DISPATCHES ? done : none);
         check(ok && wait_for_zero(done, HSA_WAIT_STATE_BLOCKED), "dispatches complete", agent);
-        check(ok && proof->n_executed == N_DISPATCHES && proof->highest == N_DISPATCHES &&
-                                        proof->n_late == 0 && proof->n_doubled == 0,
+        check(ok && proof->n_executed == N_DISPATCHES && proof->highest == N_DISPATCHES && proof->n_late == 0 &&
+                                        proof->n_doubled == 0,
                         "each was executed once and in order", agent);
         (void) hsa_signal_destroy(done);
         free(proof);

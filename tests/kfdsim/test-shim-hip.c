@@ -73,8 +73,7 @@ static void hip_start(void) {
         mark(e);
         CHECK_HIP(hipEventSynchronize(e));
         CHECK_HIP(hipEventDestroy(e));
-        CHECK(scheduler_until(s,
-                        client->n_queues > 0 && client->n_queues == n_made() && n_registered() == n_made()));
+        CHECK(scheduler_until(s, client->n_queues > 0 && client->n_queues == n_made() && n_registered() == n_made()));
 }
 
 static void copy_there_and_back(unsigned seed) {

@@ -61,8 +61,8 @@ static void find_calls(void) {
         void *handle = by_handle ? dlopen("libhsa-runtime64.so.1", RTLD_LAZY | RTLD_NOLOAD) : NULL;
 
         CHECK(!by_handle || handle);
-#define FIND(member, name)                                                                                  \
-        calls.member = by_handle ? (typeof(calls.member)) (uintptr_t) dlsym(handle, #name) : name;          \
+#define FIND(member, name)                                                                                             \
+        calls.member = by_handle ? (typeof(calls.member)) (uintptr_t) dlsym(handle, #name) : name;                     \
         CHECK(calls.member)
         FIND(store_relaxed, hsa_signal_store_relaxed);
         FIND(store_screlease, hsa_signal_store_screlease);
@@ -145,8 +145,8 @@ static void start_queue(void) {
         proof->capacity = PROOF_MAX;
         CHECK(hsa_init() == HSA_STATUS_SUCCESS);
         CHECK(hsa_iterate_agents(take_gpu, &gpu) == HSA_STATUS_INFO_BREAK);
-        CHECK(hsa_queue_create(gpu, PLACES, HSA_QUEUE_TYPE_MULTI, NULL, NULL, UINT32_MAX, UINT32_MAX,
-                              &queue) == HSA_STATUS_SUCCESS);
+        CHECK(hsa_queue_create(gpu, PLACES, HSA_QUEUE_TYPE_MULTI, NULL, NULL, UINT32_MAX, UINT32_MAX, &queue) ==
+                        HSA_STATUS_SUCCESS);
 }
 
 static void start(void) {
@@ -281,8 +281,7 @@ static void case_gate(void) {
                 CHECK(pthread_join(threads[i], NULL) == 0);
         /* The simulator's doorbell is a cell of memory: of stores at the same time it sees the last, which is not
          * always the highest. */
-        hsa_signal_store_screlease(
-                        queue->doorbell_signal, (int64_t) hsa_queue_load_write_index_relaxed(queue) - 1);
+        hsa_signal_store_screlease(queue->doorbell_signal, (int64_t) hsa_queue_load_write_index_relaxed(queue) - 1);
         finish();
         CHECK(poll_until(atomic_load(&slot()->outstanding) == 0));
         CHECK(counters().waited == ELEMENTSOF(threads));
@@ -350,8 +349,7 @@ static void case_callback(void) {
         hsa_signal_t signal;
         start_held();
         CHECK(hsa_signal_create(1, 0, NULL, &signal) == HSA_STATUS_SUCCESS);
-        CHECK(calls.async_handler(signal, HSA_SIGNAL_CONDITION_EQ, 0, on_callback, NULL) ==
-                        HSA_STATUS_SUCCESS);
+        CHECK(calls.async_handler(signal, HSA_SIGNAL_CONDITION_EQ, 0, on_callback, NULL) == HSA_STATUS_SUCCESS);
         hsa_signal_store_relaxed(signal, 0);
         finish_at_once();
 }
@@ -538,8 +536,7 @@ static void suspend_and_resume(void) {
 
         for (unsigned i = 0; i < SUSPENSIONS; i++) {
                 uint64_t before = __atomic_load_n(&proof->n_executed, __ATOMIC_ACQUIRE);
-                CHECK(poll_until(__atomic_load_n(&proof->n_executed, __ATOMIC_ACQUIRE) >=
-                                before + THREADS_MAX));
+                CHECK(poll_until(__atomic_load_n(&proof->n_executed, __ATOMIC_ACQUIRE) >= before + THREADS_MAX));
                 hold_in_driver(n);
                 for (uint32_t k = 0; k < n; k++)
                         fake_run(client->f, k);

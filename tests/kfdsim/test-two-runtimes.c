@@ -32,10 +32,10 @@ static bool layered;
 static FakeScheduler *s;
 static FakeClient *client;
 
-#define CALL(hip, type, name, ...)                                                                          \
-        do {                                                                                                \
-                int(*_f) type = (int(*) type)(uintptr_t) dlsym((hip)->handle, #name);                       \
-                CHECK(_f &&_f(__VA_ARGS__) == 0);                                                           \
+#define CALL(hip, type, name, ...)                                                                                     \
+        do {                                                                                                           \
+                int(*_f) type = (int(*) type)(uintptr_t) dlsym((hip)->handle, #name);                                  \
+                CHECK(_f &&_f(__VA_ARGS__) == 0);                                                                      \
         } while (false)
 
 static void load(Hip *hip, const char *path, int scope) {

@@ -11,15 +11,14 @@
 
 #include "sim.h"
 
-#define SIMD_PER_CU   4U
-#define LOCAL_MEMORY  (UINT64_C(16) << 30)
-#define HEAP_SYSTEM   0U
-#define HEAP_LOCAL    1U /* frame buffer, public */
-#define CACHES        2U
-#define CACHE_DATA_CU 0x9U /* data cache of a compute unit */
-#define LINK_PCIE     2U
-#define CAPABILITY_QUEUE                                                                                    \
-        0x2a200U /* watch points, debugging, and doorbells of type 2.0: those take an AQL index */
+#define SIMD_PER_CU      4U
+#define LOCAL_MEMORY     (UINT64_C(16) << 30)
+#define HEAP_SYSTEM      0U
+#define HEAP_LOCAL       1U /* frame buffer, public */
+#define CACHES           2U
+#define CACHE_DATA_CU    0x9U /* data cache of a compute unit */
+#define LINK_PCIE        2U
+#define CAPABILITY_QUEUE 0x2a200U /* watch points, debugging, and doorbells of type 2.0: those take an AQL index */
 
 static int put_link(uint32_t node, uint32_t link, uint32_t to) {
         char name[128];
@@ -34,8 +33,8 @@ static int put_link(uint32_t node, uint32_t link, uint32_t to) {
 static int put_bank(uint32_t node, uint32_t heap, uint64_t size) {
         char name[128];
         (void) snprintf(name, sizeof(name), "topology/nodes/%u/mem_banks/0/properties", node);
-        return sim_file_put(name, "heap_type %u\nsize_in_bytes %llu\nflags 0\nwidth 256\nmem_clk_max 1600\n",
-                        heap, (unsigned long long) size);
+        return sim_file_put(name, "heap_type %u\nsize_in_bytes %llu\nflags 0\nwidth 256\nmem_clk_max 1600\n", heap,
+                        (unsigned long long) size);
 }
 
 /* Level 1 for each compute unit's first, level 2 for all: as many as anybody asks for. */
@@ -105,9 +104,9 @@ static int put_gpu(const SimGpu *g, uint32_t node) {
                         "fw_version 60\ncapability %u\n"
                         "debug_prop 0\nsdma_fw_version 8\nunique_id %llu\nnum_xcc 1\nmax_engine_clk_ccompute 2500\n",
                         g->n_cus * SIMD_PER_CU, CACHES, 0x80000000U + node * 0x1000U,
-                        g->gfx_target_version < 100000 ? 64U : 32U, g->n_cus / 8, SIMD_PER_CU,
-                        g->gfx_target_version, g->device_id, g->location, SIM_RENDER_MINOR + node - 1,
-                        (unsigned long long) LOCAL_MEMORY, CAPABILITY_QUEUE, 0x1000ULL + node);
+                        g->gfx_target_version < 100000 ? 64U : 32U, g->n_cus / 8, SIMD_PER_CU, g->gfx_target_version,
+                        g->device_id, g->location, SIM_RENDER_MINOR + node - 1, (unsigned long long) LOCAL_MEMORY,
+                        CAPABILITY_QUEUE, 0x1000ULL + node);
         if (r >= 0)
                 r = put_bank(node, HEAP_LOCAL, LOCAL_MEMORY);
         if (r >= 0)
@@ -122,8 +121,7 @@ int sim_topology_write(const SimWorld *w) {
         if (r >= 0)
                 r = sim_file_put("dev", "%u:0\n", SIM_DEVICE_MAJOR);
         if (r >= 0)
-                r = sim_file_put("topology/system_properties",
-                                "platform_oem 0\nplatform_id 0\nplatform_rev 0\n");
+                r = sim_file_put("topology/system_properties", "platform_oem 0\nplatform_id 0\nplatform_rev 0\n");
         if (r >= 0)
                 r = put_cpu(w);
         for (uint32_t i = 0; r >= 0 && i < w->n_gpus; i++) {

@@ -23,8 +23,8 @@ void sim_gpu_notify(SimGpu *g) {
 void sim_gpu_wait(SimGpu *g, uint32_t seen, uint64_t until_ns) {
         struct timespec ts = ns_to_timespec(until_ns);
 
-        (void) syscall(SYS_futex, &g->event, FUTEX_WAIT_BITSET, seen, until_ns == NSEC_INFINITY ? NULL : &ts,
-                        NULL, FUTEX_BITSET_MATCH_ANY);
+        (void) syscall(SYS_futex, &g->event, FUTEX_WAIT_BITSET, seen, until_ns == NSEC_INFINITY ? NULL : &ts, NULL,
+                        FUTEX_BITSET_MATCH_ANY);
 }
 
 void sim_turn_want(SimGpu *g, uint32_t self, bool wants) {

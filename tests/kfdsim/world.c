@@ -57,8 +57,7 @@ static int gpus_parse(SimWorld *w, const char *text) {
                         if (streq(models[i].name, name))
                                 m = models + i;
                 if (!m || w->n_gpus >= SIM_GPUS_MAX) {
-                        (void) fprintf(stderr, "kfdsim: KFDSIM_GPUS: %s: %s\n", name,
-                                        m ? "too many" : "no such model");
+                        (void) fprintf(stderr, "kfdsim: KFDSIM_GPUS: %s: %s\n", name, m ? "too many" : "no such model");
                         return -EINVAL;
                 }
                 SimGpu *g = w->gpus + w->n_gpus++;
@@ -101,8 +100,7 @@ static int options_parse(SimOptions *o, const char *text) {
                 else if (value && streq(item, "api-minor"))
                         o->api_minor = (uint32_t) n;
                 else {
-                        (void) fprintf(stderr, "kfdsim: KFDSIM_OPTS: %s: no such option, or no value\n",
-                                        item);
+                        (void) fprintf(stderr, "kfdsim: KFDSIM_OPTS: %s: no such option, or no value\n", item);
                         return -EINVAL;
                 }
         }

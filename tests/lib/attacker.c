@@ -100,8 +100,8 @@ static int register_queue(const char *path, uint32_t *ret_slot) {
         sd_bus_message *reply = NULL;
         uint64_t id;
 
-        int r = sd_bus_call_method(bus, NAME, PATH, INTERFACE, "RegisterQueue", NULL, &reply, "oa{sv}", path,
-                        3, "Device", "s", device, "Backend", "s", "test", "Level", "u", level);
+        int r = sd_bus_call_method(bus, NAME, PATH, INTERFACE, "RegisterQueue", NULL, &reply, "oa{sv}", path, 3,
+                        "Device", "s", device, "Backend", "s", "test", "Level", "u", level);
         if (r >= 0)
                 r = sd_bus_message_read(reply, "tu", &id, ret_slot);
         sd_bus_message_unref(reply);
@@ -113,8 +113,8 @@ static int register_client(Target *t) {
         const char *path;
         int page, lifeline, wake;
 
-        int r = sd_bus_call_method(bus, NAME, PATH, INTERFACE, "RegisterClient", NULL, &reply, "ta{sv}",
-                        UINT64_C(0), 0);
+        int r = sd_bus_call_method(
+                        bus, NAME, PATH, INTERFACE, "RegisterClient", NULL, &reply, "ta{sv}", UINT64_C(0), 0);
         if (r >= 0)
                 r = sd_bus_message_read(reply, "ohhh", &path, &page, &lifeline, &wake);
         if (r >= 0) {
@@ -170,10 +170,10 @@ static void crowd_futex(_Atomic uint32_t *word) {
 
                 if (ring < 0)
                         fail("io_uring_setup", -errno);
-                uint8_t *sq = mmap(NULL, p.sq_off.array + p.sq_entries * sizeof(uint32_t),
-                                PROT_READ | PROT_WRITE, MAP_SHARED, ring, IORING_OFF_SQ_RING);
-                struct io_uring_sqe *sqes = mmap(NULL, p.sq_entries * sizeof(*sqes), PROT_READ | PROT_WRITE,
-                                MAP_SHARED, ring, IORING_OFF_SQES);
+                uint8_t *sq = mmap(NULL, p.sq_off.array + p.sq_entries * sizeof(uint32_t), PROT_READ | PROT_WRITE,
+                                MAP_SHARED, ring, IORING_OFF_SQ_RING);
+                struct io_uring_sqe *sqes = mmap(NULL, p.sq_entries * sizeof(*sqes), PROT_READ | PROT_WRITE, MAP_SHARED,
+                                ring, IORING_OFF_SQES);
                 if (sq == MAP_FAILED || sqes == MAP_FAILED)
                         fail("mmap", -errno);
                 uint32_t *array = (uint32_t *) (void *) (sq + p.sq_off.array);
@@ -460,8 +460,8 @@ static void attack(const char *mode) {
 }
 
 int main(int argc, char *argv[]) {
-        static const char *const modes[] = {"idle", "spin", "storm", "wake", "lifeline", "futex", "own",
-                        "leave", "move", "freeze", "attribute", NULL};
+        static const char *const modes[] = {"idle", "spin", "storm", "wake", "lifeline", "futex", "own", "leave",
+                        "move", "freeze", "attribute", NULL};
         pthread_t thread;
         int o;
 
@@ -485,8 +485,7 @@ int main(int argc, char *argv[]) {
                 return 2;
         }
         raise_limit();
-        if (pthread_barrier_init(&waiting, NULL, 2) != 0 ||
-                        pthread_create(&thread, NULL, wait_for_end, NULL) != 0)
+        if (pthread_barrier_init(&waiting, NULL, 2) != 0 || pthread_create(&thread, NULL, wait_for_end, NULL) != 0)
                 return 1;
         (void) pthread_barrier_wait(&waiting);
         attack(argv[optind]);

@@ -15,12 +15,12 @@
 #include "tests/lib/deadline.h"
 #include "tests/lib/private-bus.h"
 
-#define CHECK(condition)                                                                                    \
-        do {                                                                                                \
-                if (!(condition)) {                                                                         \
-                        (void) fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);              \
-                        _exit(1);                                                                           \
-                }                                                                                           \
+#define CHECK(condition)                                                                                               \
+        do {                                                                                                           \
+                if (!(condition)) {                                                                                    \
+                        (void) fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                         \
+                        _exit(1);                                                                                      \
+                }                                                                                                      \
         } while (false)
 
 typedef struct BusCase {
@@ -29,7 +29,7 @@ typedef struct BusCase {
         const char *environment; /* one variable */
 } BusCase;
 
-#define CASE(name, ...)                                                                                     \
+#define CASE(name, ...)                                                                                                \
         { #name, case_##name, ##__VA_ARGS__ }
 
 extern PrivateBus bus; /* of the running case; XSCHED_BUS_ADDRESS names it, too */

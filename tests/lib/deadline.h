@@ -12,13 +12,13 @@
 #define TEST_DEADLINE_NS (20 * NSEC_PER_SEC)
 
 /* True as soon as `condition` is; false when it was not before the deadline. */
-#define poll_until(condition)                                                                               \
-        ({                                                                                                  \
-                uint64_t _until = now_ns() + TEST_DEADLINE_NS;                                              \
-                bool _ok;                                                                                   \
-                while (!(_ok = (condition)) && now_ns() < _until) {                                         \
-                        struct timespec _nap = {.tv_nsec = 200000};                                         \
-                        (void) nanosleep(&_nap, NULL);                                                      \
-                }                                                                                           \
-                _ok;                                                                                        \
+#define poll_until(condition)                                                                                          \
+        ({                                                                                                             \
+                uint64_t _until = now_ns() + TEST_DEADLINE_NS;                                                         \
+                bool _ok;                                                                                              \
+                while (!(_ok = (condition)) && now_ns() < _until) {                                                    \
+                        struct timespec _nap = {.tv_nsec = 200000};                                                    \
+                        (void) nanosleep(&_nap, NULL);                                                                 \
+                }                                                                                                      \
+                _ok;                                                                                                   \
         })

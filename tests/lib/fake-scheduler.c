@@ -25,8 +25,8 @@ static void keep(char *to, size_t size, const char *from) {
 }
 
 /* Calls take(key, contents, value) for each entry. */
-static void read_properties(sd_bus_message *m,
-                void (*take)(void *, const char *, const char *, sd_bus_message *), void *userdata) {
+static void read_properties(
+                sd_bus_message *m, void (*take)(void *, const char *, const char *, sd_bus_message *), void *userdata) {
         must(sd_bus_message_enter_container(m, 'a', "{sv}"));
         while (sd_bus_message_enter_container(m, 'e', "sv") > 0) {
                 const char *key, *contents;
@@ -80,8 +80,7 @@ static int on_register_client(sd_bus_message *m, void *userdata, sd_bus_error *e
 
         _cleanup_close_ int theirs = pair[1], bad = memfd_create("bad", MFD_CLOEXEC);
         must(ftruncate(bad, (off_t) PAGE_SIZE_BYTES));
-        return sd_bus_reply_method_return(
-                        m, "ohhh", path, s->bad_page ? bad : c->f->page.fd, theirs, c->f->wake);
+        return sd_bus_reply_method_return(m, "ohhh", path, s->bad_page ? bad : c->f->page.fd, theirs, c->f->wake);
 }
 
 static void take_queue_property(void *userdata, const char *key, const char *contents, sd_bus_message *m) {
@@ -167,10 +166,8 @@ static int on_hint(sd_bus_message *m, void *userdata, sd_bus_error *error) {
 
 static const sd_bus_vtable vtable[] = {
                 SD_BUS_VTABLE_START(0),
-                SD_BUS_METHOD("RegisterClient", "ta{sv}", "ohhh", on_register_client,
-                                SD_BUS_VTABLE_UNPRIVILEGED),
-                SD_BUS_METHOD("RegisterQueue", "oa{sv}", "tu", on_register_queue,
-                                SD_BUS_VTABLE_UNPRIVILEGED),
+                SD_BUS_METHOD("RegisterClient", "ta{sv}", "ohhh", on_register_client, SD_BUS_VTABLE_UNPRIVILEGED),
+                SD_BUS_METHOD("RegisterQueue", "oa{sv}", "tu", on_register_queue, SD_BUS_VTABLE_UNPRIVILEGED),
                 SD_BUS_METHOD("UnregisterQueue", "t", NULL, on_unregister_queue, SD_BUS_VTABLE_UNPRIVILEGED),
                 SD_BUS_METHOD("Hint", "ta{sv}", NULL, on_hint, SD_BUS_VTABLE_UNPRIVILEGED),
                 SD_BUS_VTABLE_END,

@@ -63,11 +63,11 @@ bool fake_client_is_gone(const FakeClient *c); /* the process has closed its end
 /* One turn of the loop. */
 void fake_scheduler_turn(FakeScheduler *s);
 
-#define scheduler_until(s, condition)                                                                       \
-        ({                                                                                                  \
-                uint64_t _until = now_ns() + TEST_DEADLINE_NS;                                              \
-                bool _ok;                                                                                   \
-                while (!(_ok = (condition)) && now_ns() < _until)                                           \
-                        fake_scheduler_turn(s);                                                             \
-                _ok;                                                                                        \
+#define scheduler_until(s, condition)                                                                                  \
+        ({                                                                                                             \
+                uint64_t _until = now_ns() + TEST_DEADLINE_NS;                                                         \
+                bool _ok;                                                                                              \
+                while (!(_ok = (condition)) && now_ns() < _until)                                                      \
+                        fake_scheduler_turn(s);                                                                        \
+                _ok;                                                                                                   \
         })

@@ -47,8 +47,7 @@ static struct {
 } fake;
 
 static struct {
-        atomic_ulong queues, launches, tracked, waited, nowait, completed, device_ns, drains, drained,
-                        boosts;
+        atomic_ulong queues, launches, tracked, waited, nowait, completed, device_ns, drains, drained, boosts;
         atomic_ulong excess,  /* completions of nothing */
                         most; /* most in flight on one queue */
 } seen;
@@ -188,8 +187,8 @@ __attribute__((destructor)) static void report(void) {
         FILE *f = fopen(path, "we");
         if (!f)
                 return;
-        fprintf(f, "queues %lu\nlaunches %lu\ntracked %lu\nwaited %lu\nnowait %lu\ncompleted %lu\n",
-                        seen.queues, seen.launches, seen.tracked, seen.waited, seen.nowait, seen.completed);
+        fprintf(f, "queues %lu\nlaunches %lu\ntracked %lu\nwaited %lu\nnowait %lu\ncompleted %lu\n", seen.queues,
+                        seen.launches, seen.tracked, seen.waited, seen.nowait, seen.completed);
         fprintf(f,
                         "device_ns %lu\ndrains %lu\ndrained %lu\nboosts %lu\nexcess %lu\nmost %lu\n"
                         "outstanding %ld\nalive %d\n",

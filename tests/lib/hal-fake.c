@@ -39,9 +39,9 @@ static void unlockp(pthread_mutex_t **lock) {
         (void) pthread_mutex_unlock(*lock);
 }
 
-#define LOCKED(d)                                                                                           \
-        _cleanup_(unlockp)                                                                                  \
-        _unused_ pthread_mutex_t *_locked = &(d)->lock;                                                     \
+#define LOCKED(d)                                                                                                      \
+        _cleanup_(unlockp)                                                                                             \
+        _unused_ pthread_mutex_t *_locked = &(d)->lock;                                                                \
         (void) pthread_mutex_lock(_locked)
 
 /* --- the device --- */

@@ -58,8 +58,8 @@ int suite_worker_start(Role role, Shared *shared, uint64_t seed) {
         (void) snprintf(number[0], sizeof(number[0]), "%u", (unsigned) role);
         (void) snprintf(number[1], sizeof(number[1]), "%d", shared_fd);
         (void) snprintf(number[2], sizeof(number[2]), "%" PRIu64, seed);
-        (void) execl("/proc/self/exe", program, "--worker", driver->ops->name, number[0], number[1],
-                        number[2], suite_is_long ? "--long" : (char *) NULL, (char *) NULL);
+        (void) execl("/proc/self/exe", program, "--worker", driver->ops->name, number[0], number[1], number[2],
+                        suite_is_long ? "--long" : (char *) NULL, (char *) NULL);
         _exit(127);
 }
 
@@ -190,8 +190,7 @@ static void test_end(void **state) {
         assert_true(poll_until(atomic_load(&shared->ready) == ELEMENTSOF(killed)));
         assert_int_equal(suite_worker_wait(suite_worker_start(ROLE_EXIT, shared, 0)), 0);
         assert_int_equal(kill(killed[0], SIGKILL), 0);
-        assert_int_equal(suite_worker_wait(suite_worker_start(ROLE_FORK, shared, 0)),
-                        0); /* beside one that is held */
+        assert_int_equal(suite_worker_wait(suite_worker_start(ROLE_FORK, shared, 0)), 0); /* beside one that is held */
         assert_int_equal(kill(killed[1], SIGKILL), 0);
         for (size_t i = 0; i < ELEMENTSOF(killed); i++)
                 assert_int_equal(suite_worker_wait(killed[i]), SIGKILL);

@@ -30,8 +30,7 @@ static _noreturn_ void exec_daemon(int config_fd, int address_fd) {
         (void) !freopen("/dev/null", "w", stderr); /* it complains about limits */
         (void) snprintf(config_arg, sizeof(config_arg), "--config-file=/proc/self/fd/%d", config_fd);
         (void) snprintf(address_arg, sizeof(address_arg), "--print-address=%d", address_fd);
-        (void) execlp("dbus-daemon", "dbus-daemon", "--nofork", "--nopidfile", config_arg, address_arg,
-                        (char *) NULL);
+        (void) execlp("dbus-daemon", "dbus-daemon", "--nofork", "--nopidfile", config_arg, address_arg, (char *) NULL);
         _exit(127);
 }
 

@@ -94,8 +94,8 @@ static void sample(unsigned long ms, char *answer, size_t size) {
                 longest = MAX(longest, piece);
                 before = after;
         }
-        (void) snprintf(answer, size, "%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64,
-                        unwatched.launches, unwatched.ns, watched.launches, watched.ns, longest);
+        (void) snprintf(answer, size, "%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64, unwatched.launches,
+                        unwatched.ns, watched.launches, watched.ns, longest);
 }
 
 /* --- work: what takes the device for a while, and can be checked --- */
@@ -196,8 +196,8 @@ static const char *obey(const char *line, char *answer, size_t size) {
                 return "completed";
         }
         if (streq(verb, "counters")) {
-                snprintf(answer, size, "%" PRIu32 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64, c.state,
-                                c.queues, c.launches, c.tracked, c.waited);
+                snprintf(answer, size, "%" PRIu32 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64, c.state, c.queues,
+                                c.launches, c.tracked, c.waited);
                 return answer;
         }
         return "?";

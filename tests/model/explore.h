@@ -36,8 +36,8 @@
 static void step(void);
 static void loaded(const volatile void *p);
 static void stored(const volatile void *p);
-static long fake_futex(long nr, uint32_t *word, int op, uint32_t val, const struct timespec *timeout,
-                void *u, uint32_t bits);
+static long fake_futex(
+                long nr, uint32_t *word, int op, uint32_t val, const struct timespec *timeout, void *u, uint32_t bits);
 static uint64_t fake_now(void);
 
 #undef atomic_load_explicit
@@ -51,12 +51,10 @@ static uint64_t fake_now(void);
 /* The builtins of clang want pointers to what is not _Atomic; the comma loses the qualifier. */
 #define PLAIN(p) ((__typeof__((void) 0, *(p)) *) (p))
 
-#define atomic_load_explicit(p, order) (step(), loaded(p), __atomic_load_n(PLAIN(p), __ATOMIC_SEQ_CST))
-#define atomic_store_explicit(p, v, order)                                                                  \
-        (step(), stored(p), __atomic_store_n(PLAIN(p), (v), __ATOMIC_SEQ_CST))
-#define atomic_exchange_explicit(p, v, order) (step(), __atomic_exchange_n(PLAIN(p), (v), __ATOMIC_SEQ_CST))
-#define atomic_fetch_add_explicit(p, v, order)                                                              \
-        (step(), stored(p), __atomic_fetch_add(PLAIN(p), (v), __ATOMIC_SEQ_CST))
+#define atomic_load_explicit(p, order)         (step(), loaded(p), __atomic_load_n(PLAIN(p), __ATOMIC_SEQ_CST))
+#define atomic_store_explicit(p, v, order)     (step(), stored(p), __atomic_store_n(PLAIN(p), (v), __ATOMIC_SEQ_CST))
+#define atomic_exchange_explicit(p, v, order)  (step(), __atomic_exchange_n(PLAIN(p), (v), __ATOMIC_SEQ_CST))
+#define atomic_fetch_add_explicit(p, v, order) (step(), stored(p), __atomic_fetch_add(PLAIN(p), (v), __ATOMIC_SEQ_CST))
 #define atomic_fetch_sub_explicit(p, v, order) (step(), __atomic_fetch_sub(PLAIN(p), (v), __ATOMIC_SEQ_CST))
 #define atomic_fetch_or_explicit(p, v, order)  (step(), __atomic_fetch_or(PLAIN(p), (v), __ATOMIC_SEQ_CST))
 #define atomic_fetch_and_explicit(p, v, order) (step(), __atomic_fetch_and(PLAIN(p), (v), __ATOMIC_SEQ_CST))
@@ -116,10 +114,10 @@ static struct {
         size_t n;
 } path;
 
-#define CHECK(x)                                                                                            \
-        do {                                                                                                \
-                if (!(x) && !broken)                                                                        \
-                        broken = #x;                                                                        \
+#define CHECK(x)                                                                                                       \
+        do {                                                                                                           \
+                if (!(x) && !broken)                                                                                   \
+                        broken = #x;                                                                                   \
         } while (0)
 
 /* Not by swapcontext(), which asks the kernel for the signal mask each time: that was nine tenths of the time. */
@@ -166,8 +164,8 @@ static uint64_t fake_now(void) {
         return w.now;
 }
 
-static long fake_futex(long nr, uint32_t *word, int op, uint32_t val, const struct timespec *timeout,
-                void *u, uint32_t bits) {
+static long fake_futex(
+                long nr, uint32_t *word, int op, uint32_t val, const struct timespec *timeout, void *u, uint32_t bits) {
         assert_int_equal(nr, SYS_futex);
         step();
         if (op == FUTEX_WAKE) {
@@ -302,8 +300,7 @@ static void explore_all(const Scenario *scenarios, size_t n_scenarios) {
                 size_t orders;
                 const char *why = explore(s->mains, s->prepare, s->check, s->preemptions, &orders);
 
-                print_message("%s: %zu orders%s%s\n", s->name, orders, why ? ", wrong: " : "",
-                                strempty(why));
+                print_message("%s: %zu orders%s%s\n", s->name, orders, why ? ", wrong: " : "", strempty(why));
                 if (s->wrong)
                         assert_non_null(why);
                 else {

@@ -108,8 +108,7 @@ static void client_launches_twice(void) {
 static void client_launches_broken(void) {
         if (!page_slot_is_open(&w.slot))
                 return;
-        if (atomic_fetch_or_explicit(
-                            &w.slot.outstanding, PAGE_OUTSTANDING_UNTRACKED, memory_order_seq_cst) == 0 &&
+        if (atomic_fetch_or_explicit(&w.slot.outstanding, PAGE_OUTSTANDING_UNTRACKED, memory_order_seq_cst) == 0 &&
                         atomic_load_explicit(&w.slot.watch, memory_order_seq_cst) & PAGE_WATCH_READY)
                 notify();
 }

@@ -46,8 +46,8 @@ static void write_counters(void) {
                 *(void **) &get = dlsym(library, "xsched_get_counters");
         if (get)
                 CHECK(get(&c) >= 0);
-        fprintf(f, "library %d\nstate %u\nlaunches %lu\ntracked %lu\nwaited %lu\nlease_expired %lu\n",
-                        get != NULL, c.state, c.launches, c.tracked, c.waited, c.lease_expired);
+        fprintf(f, "library %d\nstate %u\nlaunches %lu\ntracked %lu\nwaited %lu\nlease_expired %lu\n", get != NULL,
+                        c.state, c.launches, c.tracked, c.waited, c.lease_expired);
         (void) fclose(f);
 }
 
@@ -79,8 +79,8 @@ cl_mem buffer_make(void) {
 }
 
 /* A kernel object for each launch: the tests launch from several threads, and arguments are the object's. */
-static cl_int launch(cl_command_queue q, const char *name, cl_mem a, const void *argument, size_t size,
-                cl_uint n_waits, const cl_event *waits, cl_event *event) {
+static cl_int launch(cl_command_queue q, const char *name, cl_mem a, const void *argument, size_t size, cl_uint n_waits,
+                const cl_event *waits, cl_event *event) {
         const size_t global = N;
         cl_int r;
         cl_kernel k = clCreateKernel(t.program, name, &r);
@@ -92,13 +92,11 @@ static cl_int launch(cl_command_queue q, const char *name, cl_mem a, const void 
         return r;
 }
 
-cl_int launch_step(cl_command_queue q, cl_mem a, cl_int k, cl_uint n_waits, const cl_event *waits,
-                cl_event *event) {
+cl_int launch_step(cl_command_queue q, cl_mem a, cl_int k, cl_uint n_waits, const cl_event *waits, cl_event *event) {
         return launch(q, "next", a, &k, sizeof(k), n_waits, waits, event);
 }
 
-cl_int launch_add(cl_command_queue q, cl_mem dst, cl_mem src, cl_uint n_waits, const cl_event *waits,
-                cl_event *event) {
+cl_int launch_add(cl_command_queue q, cl_mem dst, cl_mem src, cl_uint n_waits, const cl_event *waits, cl_event *event) {
         return launch(q, "add", dst, &src, sizeof(src), n_waits, waits, event);
 }
 

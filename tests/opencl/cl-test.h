@@ -24,21 +24,21 @@
 
 #define N 1024U /* elements of a vector */
 
-#define CHECK(expression)                                                                                   \
-        do {                                                                                                \
-                if (!(expression)) {                                                                        \
-                        fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #expression);                    \
-                        exit(1);                                                                            \
-                }                                                                                           \
+#define CHECK(expression)                                                                                              \
+        do {                                                                                                           \
+                if (!(expression)) {                                                                                   \
+                        fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #expression);                               \
+                        exit(1);                                                                                       \
+                }                                                                                                      \
         } while (0)
 
-#define CHECK_CL(call)                                                                                      \
-        do {                                                                                                \
-                cl_int _r = (call);                                                                         \
-                if (_r != CL_SUCCESS) {                                                                     \
-                        fprintf(stderr, "%s:%d: %s: error %d\n", __FILE__, __LINE__, #call, _r);            \
-                        exit(1);                                                                            \
-                }                                                                                           \
+#define CHECK_CL(call)                                                                                                 \
+        do {                                                                                                           \
+                cl_int _r = (call);                                                                                    \
+                if (_r != CL_SUCCESS) {                                                                                \
+                        fprintf(stderr, "%s:%d: %s: error %d\n", __FILE__, __LINE__, #call, _r);                       \
+                        exit(1);                                                                                       \
+                }                                                                                                      \
         } while (0)
 
 typedef struct Test {
@@ -59,12 +59,10 @@ cl_mem buffer_make(void); /* N zeros */
 cl_mem buffer_make_with(const cl_int values[N]);
 
 /* a[i] = a[i] * 3 + k: the order of two of them shows. Returns what the runtime returned. */
-cl_int launch_step(cl_command_queue q, cl_mem a, cl_int k, cl_uint n_waits, const cl_event *waits,
-                cl_event *event);
+cl_int launch_step(cl_command_queue q, cl_mem a, cl_int k, cl_uint n_waits, const cl_event *waits, cl_event *event);
 
 /* dst[i] += src[i] */
-cl_int launch_add(cl_command_queue q, cl_mem dst, cl_mem src, cl_uint n_waits, const cl_event *waits,
-                cl_event *event);
+cl_int launch_add(cl_command_queue q, cl_mem dst, cl_mem src, cl_uint n_waits, const cl_event *waits, cl_event *event);
 
 /* `rounds` dependent steps in one kernel: takes a while, and says how often it ran. */
 cl_int launch_busy(cl_command_queue q, cl_mem a, cl_int rounds, cl_event *event);

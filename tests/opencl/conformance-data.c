@@ -48,11 +48,9 @@ static void rectangles(void) {
         fill_pattern(in, 2);
         cl_mem a = buffer_make(), b = buffer_make();
 
-        CHECK_CL(clEnqueueWriteBufferRect(
-                        q, a, CL_FALSE, origin, other, region, 128, 0, 128, 0, in, 0, NULL, NULL));
+        CHECK_CL(clEnqueueWriteBufferRect(q, a, CL_FALSE, origin, other, region, 128, 0, 128, 0, in, 0, NULL, NULL));
         CHECK_CL(clEnqueueCopyBufferRect(q, a, b, origin, other, region, 128, 0, 64, 0, 0, NULL, NULL));
-        CHECK_CL(clEnqueueReadBufferRect(
-                        q, b, CL_TRUE, other, origin, region, 64, 0, 128, 0, out, 0, NULL, NULL));
+        CHECK_CL(clEnqueueReadBufferRect(q, b, CL_TRUE, other, origin, region, 64, 0, 128, 0, out, 0, NULL, NULL));
         printf("%08x\n", hash(out, sizeof(out)));
         CHECK_CL(clReleaseMemObject(a));
         CHECK_CL(clReleaseMemObject(b));
@@ -68,8 +66,8 @@ static void fills_and_maps(void) {
 
         CHECK_CL(clEnqueueFillBuffer(q, a, &pattern, sizeof(pattern), 0, N * sizeof(cl_int), 0, NULL, NULL));
         CHECK_CL(clEnqueueMigrateMemObjects(q, 1, &a, 0, 0, NULL, NULL));
-        cl_int *p = clEnqueueMapBuffer(q, a, CL_FALSE, CL_MAP_READ | CL_MAP_WRITE, 0, N * sizeof(cl_int), 0,
-                        NULL, &mapped, &r);
+        cl_int *p = clEnqueueMapBuffer(
+                        q, a, CL_FALSE, CL_MAP_READ | CL_MAP_WRITE, 0, N * sizeof(cl_int), 0, NULL, &mapped, &r);
         CHECK_CL(r);
         CHECK_CL(clWaitForEvents(1, &mapped));
         CHECK_CL(clReleaseEvent(mapped));
@@ -100,8 +98,7 @@ static void images(void) {
 
         cl_command_queue q = queue_make(0);
         const cl_image_format format = {CL_RGBA, CL_UNSIGNED_INT8};
-        const cl_image_desc desc = {
-                        .image_type = CL_MEM_OBJECT_IMAGE2D, .image_width = w, .image_height = h};
+        const cl_image_desc desc = {.image_type = CL_MEM_OBJECT_IMAGE2D, .image_width = w, .image_height = h};
         const cl_uint color[4] = {1, 2, 3, 4};
         cl_uint in[32 * 16], out[32 * 16] = {};
         cl_int r;
@@ -121,8 +118,7 @@ static void images(void) {
         printf("%08x\n", hash(out, sizeof(out)));
         CHECK_CL(clEnqueueCopyBufferToImage(q, b, i1, 0, origin, region, 0, NULL, NULL));
         size_t pitch;
-        void *p = clEnqueueMapImage(
-                        q, i1, CL_TRUE, CL_MAP_READ, origin, region, &pitch, NULL, 0, NULL, NULL, &r);
+        void *p = clEnqueueMapImage(q, i1, CL_TRUE, CL_MAP_READ, origin, region, &pitch, NULL, 0, NULL, NULL, &r);
         CHECK_CL(r);
         for (size_t y = 0; y < h; y++)
                 CHECK(memcmp((const char *) p + y * pitch, in + y * w, w * 4) == 0);
@@ -160,9 +156,7 @@ static void svm(void) {
         for (size_t i = 0; i < N; i++)
                 CHECK(a[i] == 22);
         CHECK_CL(clEnqueueSVMUnmap(q, a, 0, NULL, NULL));
-        printf("migrate %d\n",
-                        clEnqueueSVMMigrateMem(
-                                        q, 1, (const void **) (uintptr_t) &a, NULL, 0, 0, NULL, NULL));
+        printf("migrate %d\n", clEnqueueSVMMigrateMem(q, 1, (const void **) (uintptr_t) &a, NULL, 0, 0, NULL, NULL));
         CHECK_CL(clEnqueueSVMMemcpy(q, CL_TRUE, host, a, size, 0, NULL, NULL));
         CHECK(host[0] == 22 && host[N - 1] == 22);
         CHECK_CL(clEnqueueSVMFree(q, 1, (void **) &a, NULL, NULL, 0, NULL, NULL));
@@ -187,8 +181,8 @@ static void native_kernels(void) {
         cl_mem a = buffer_make();
         int calls = 0, *argument = &calls;
         for (cl_int k = 0; k < 10; k++) {
-                CHECK_CL(clEnqueueNativeKernel(q, native_function, &argument, sizeof(argument), 0, NULL,
-                                NULL, 0, NULL, NULL));
+                CHECK_CL(clEnqueueNativeKernel(
+                                q, native_function, &argument, sizeof(argument), 0, NULL, NULL, 0, NULL, NULL));
                 CHECK_CL(launch_step(q, a, k, 0, NULL, NULL));
         }
         CHECK_CL(clFinish(q));
@@ -212,9 +206,8 @@ static bool is_executable(clGetCommandBufferInfoKHR_fn get_info, cl_command_buff
 static void command_buffers(void) {
 #ifdef cl_khr_command_buffer
         cl_int r, expected = 0;
-#        define FIND(name)                                                                                  \
-                name##_fn p_##name = (name##_fn)(uintptr_t) clGetExtensionFunctionAddressForPlatform(       \
-                                t.platform, #name)
+#        define FIND(name)                                                                                             \
+                name##_fn p_##name = (name##_fn)(uintptr_t) clGetExtensionFunctionAddressForPlatform(t.platform, #name)
         FIND(clCreateCommandBufferKHR);
         FIND(clCommandNDRangeKernelKHR);
         FIND(clFinalizeCommandBufferKHR);

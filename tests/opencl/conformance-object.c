@@ -63,8 +63,8 @@ static void references(void) {
 }
 
 static void queries(void) {
-        const cl_queue_properties list[] = {CL_QUEUE_PROPERTIES,
-                        CL_QUEUE_PROFILING_ENABLE | CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, 0};
+        const cl_queue_properties list[] = {
+                        CL_QUEUE_PROPERTIES, CL_QUEUE_PROFILING_ENABLE | CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, 0};
         cl_int r;
         cl_command_queue q = clCreateCommandQueueWithProperties(t.context, t.device, list, &r);
         CHECK_CL(r);
@@ -138,8 +138,7 @@ static void sub_devices(void) {
                 cl_int out[N];
                 cl_mem m = clCreateBuffer(context, CL_MEM_READ_WRITE, sizeof(out), NULL, &r);
                 CHECK_CL(r);
-                CHECK_CL(clEnqueueFillBuffer(
-                                q, m, &pattern, sizeof(pattern), 0, sizeof(out), 0, NULL, NULL));
+                CHECK_CL(clEnqueueFillBuffer(q, m, &pattern, sizeof(pattern), 0, sizeof(out), 0, NULL, NULL));
                 CHECK_CL(clEnqueueReadBuffer(q, m, CL_TRUE, 0, sizeof(out), out, 0, NULL, NULL));
                 CHECK(out[0] == pattern && out[N - 1] == pattern);
                 CHECK_CL(clReleaseMemObject(m));
@@ -170,18 +169,15 @@ static void errors(void) {
                         clEnqueueNDRangeKernel(q, k, 1, NULL, &global, NULL, 0, &e, NULL),
                         clEnqueueNDRangeKernel(q, k, 1, NULL, &global, NULL, 1, &e, NULL),
         };
-        printf("list without length %d, no event in list %d\n", loose[0],
-                        loose[1]); /* some runtimes take these */
-        printf("read too far %d\n",
-                        clEnqueueReadBuffer(q, a, CL_TRUE, 0, 2 * sizeof(bytes), bytes, 0, NULL, NULL));
+        printf("list without length %d, no event in list %d\n", loose[0], loose[1]); /* some runtimes take these */
+        printf("read too far %d\n", clEnqueueReadBuffer(q, a, CL_TRUE, 0, 2 * sizeof(bytes), bytes, 0, NULL, NULL));
         printf("read to nowhere %d\n", clEnqueueReadBuffer(q, a, CL_FALSE, 0, 4, NULL, 0, NULL, NULL));
-        printf("write without buffer %d\n",
-                        clEnqueueWriteBuffer(q, NULL, CL_TRUE, 0, 4, bytes, 0, NULL, NULL));
+        printf("write without buffer %d\n", clEnqueueWriteBuffer(q, NULL, CL_TRUE, 0, 4, bytes, 0, NULL, NULL));
         printf("overlap %d\n", clEnqueueCopyBuffer(q, a, a, 0, 4, 64, 0, NULL, NULL));
         printf("pattern of 3 %d\n", clEnqueueFillBuffer(q, a, bytes, 3, 0, 12, 0, NULL, NULL));
         printf("map %d\n",
-                        clEnqueueMapBuffer(q, a, CL_TRUE, CL_MAP_READ, 0, 2 * sizeof(bytes), 0, NULL, NULL,
-                                        &r) != NULL);
+                        clEnqueueMapBuffer(q, a, CL_TRUE, CL_MAP_READ, 0, 2 * sizeof(bytes), 0, NULL, NULL, &r) !=
+                                        NULL);
         printf("map error %d\n", r);
         printf("unmap %d\n", clEnqueueUnmapMemObject(q, a, bytes, 0, NULL, NULL));
         printf("finish nothing %d\n", clFinish(NULL));

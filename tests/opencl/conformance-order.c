@@ -59,8 +59,7 @@ static void out_of_order(void) {
         for (cl_int k = 0; k < LINKS; k++)
                 for (size_t c = 0; c < CHAINS; c++) {
                         cl_event e;
-                        CHECK_CL(launch_step(q, a[c], k + (cl_int) c, last[c] ? 1 : 0,
-                                        last[c] ? &last[c] : NULL, &e));
+                        CHECK_CL(launch_step(q, a[c], k + (cl_int) c, last[c] ? 1 : 0, last[c] ? &last[c] : NULL, &e));
                         if (last[c])
                                 CHECK_CL(clReleaseEvent(last[c]));
                         last[c] = e;
@@ -239,9 +238,7 @@ static void CL_CALLBACK count_call(cl_event event, cl_int status, void *userdata
 }
 
 static void callbacks(void) {
-        Relay r = {.lock = PTHREAD_MUTEX_INITIALIZER,
-                        .changed = PTHREAD_COND_INITIALIZER,
-                        .queue = queue_make(0)};
+        Relay r = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER, .queue = queue_make(0)};
         r.a = buffer_make();
 
         for (cl_int k = 0; k < 50; k++) {

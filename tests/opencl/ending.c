@@ -23,12 +23,12 @@ static void CL_CALLBACK called(cl_event e, cl_int status, void *userdata) {
 
 /* What the runtime answers while it is taken down is its own affair: then the thread stays where it is until it is no
  * more. */
-#define TRY(call)                                                                                           \
-        do {                                                                                                \
-                cl_int result = (call);                                                                     \
-                while (result != CL_SUCCESS && atomic_load(&ending))                                        \
-                        (void) pause();                                                                     \
-                CHECK_CL(result);                                                                           \
+#define TRY(call)                                                                                                      \
+        do {                                                                                                           \
+                cl_int result = (call);                                                                                \
+                while (result != CL_SUCCESS && atomic_load(&ending))                                                   \
+                        (void) pause();                                                                                \
+                CHECK_CL(result);                                                                                      \
         } while (0)
 
 static void *work(void *unused) {

@@ -115,8 +115,7 @@ static void kernel_make(Tenant *tenant) {
         const cl_uint words[] = {(cl_uint) tenant->n_items, step_of.a, step_of.c, 0, 0};
         cl_int r;
 
-        cl_program program = clCreateProgramWithSource(
-                        t.context, 1, (const char **) (uintptr_t) &source, NULL, &r);
+        cl_program program = clCreateProgramWithSource(t.context, 1, (const char **) (uintptr_t) &source, NULL, &r);
         CHECK_CL(r);
         CHECK_CL(clBuildProgram(program, 1, &t.device, "", NULL, NULL));
         tenant->kernel = clCreateKernel(program, "work", &r);
@@ -170,8 +169,8 @@ static void launch_after(Tenant *tenant, const cl_event *after, cl_event *event)
         cl_uint number = tenant->n_launches++;
 
         CHECK_CL(clSetKernelArg(tenant->kernel, 5, sizeof(number), &number));
-        CHECK_CL(clEnqueueNDRangeKernel(tenant->queue, tenant->kernel, 1, NULL, &tenant->n_items,
-                        &tenant->local, after ? 1 : 0, after, event));
+        CHECK_CL(clEnqueueNDRangeKernel(tenant->queue, tenant->kernel, 1, NULL, &tenant->n_items, &tenant->local,
+                        after ? 1 : 0, after, event));
         tenant->order = recurrence_order(tenant->order, number);
         tenant->n_rounds += tenant->rounds;
 }
@@ -216,8 +215,7 @@ static double measure(Tenant *tenant) {
 
                 launch(tenant, &e);
                 CHECK_CL(clWaitForEvents(1, &e));
-                CHECK_CL(clGetEventProfilingInfo(
-                                e, CL_PROFILING_COMMAND_START, sizeof(start), &start, NULL));
+                CHECK_CL(clGetEventProfilingInfo(e, CL_PROFILING_COMMAND_START, sizeof(start), &start, NULL));
                 CHECK_CL(clGetEventProfilingInfo(e, CL_PROFILING_COMMAND_END, sizeof(end), &end, NULL));
                 CHECK_CL(clReleaseEvent(e));
                 ns[n++] = (double) (end - start);
@@ -255,8 +253,8 @@ static int calibrate(int n, char *const lengths[]) {
         for (uint64_t began = now_ns(); now_ns() - began < WARM_UP_NS;)
                 (void) measure(&tenant);
 
-        printf("{\"device\": \"%s\", \"driver\": \"%s\", \"gpu\": %s, \"cpu\": %d, \"kernels\": [", name,
-                        driver, tenant.gpu ? "true" : "false", tenant.cpu);
+        printf("{\"device\": \"%s\", \"driver\": \"%s\", \"gpu\": %s, \"cpu\": %d, \"kernels\": [", name, driver,
+                        tenant.gpu ? "true" : "false", tenant.cpu);
         for (int i = 0; i < n; i++) {
                 printf("%s", i ? ", " : "");
                 calibrate_one(&tenant, atof(lengths[i]) * 1000);
@@ -361,8 +359,7 @@ static void work(Tenant *tenant, const char *pattern, unsigned n, Window *w) {
                 work_finish(tenant, n, w);
         uint32_t count = check(tenant) - before;
         CHECK(count == w->completed);
-        printf("{\"units\": %.3f, \"busy_ns\": %.0f, \"counted\": %" PRIu32 "}\n", w->units, w->busy_ns,
-                        count);
+        printf("{\"units\": %.3f, \"busy_ns\": %.0f, \"counted\": %" PRIu32 "}\n", w->units, w->busy_ns, count);
         CHECK(fflush(stdout) == 0);
 }
 

@@ -170,8 +170,8 @@ static cl_int CL_API_CALL sim_clGetEventInfo(
         return CL_SUCCESS;
 }
 
-static cl_int CL_API_CALL sim_clSetEventCallback(cl_event e, cl_int status,
-                void(CL_CALLBACK *function)(cl_event, cl_int, void *), void *userdata) {
+static cl_int CL_API_CALL sim_clSetEventCallback(
+                cl_event e, cl_int status, void(CL_CALLBACK *function)(cl_event, cl_int, void *), void *userdata) {
         scribble();
         (void) pthread_mutex_lock(&lock);
         sim.n.callbacks++;
@@ -182,10 +182,7 @@ static cl_int CL_API_CALL sim_clSetEventCallback(cl_event e, cl_int status,
         bool over = e->status <= status;
         if (!over) {
                 SimCallback *c = calloc(1, sizeof(*c));
-                *c = (SimCallback){.function = function,
-                                .userdata = userdata,
-                                .on = status,
-                                .next = e->callbacks};
+                *c = (SimCallback){.function = function, .userdata = userdata, .on = status, .next = e->callbacks};
                 e->callbacks = c;
         }
         (void) pthread_mutex_unlock(&lock);
@@ -216,8 +213,8 @@ static cl_int CL_API_CALL sim_clWaitForEvents(cl_uint n, const cl_event *events)
 
 /* --- queues --- */
 
-static cl_command_queue CL_API_CALL sim_clCreateCommandQueue(cl_context context, cl_device_id device,
-                cl_command_queue_properties properties, cl_int *errcode) {
+static cl_command_queue CL_API_CALL sim_clCreateCommandQueue(
+                cl_context context, cl_device_id device, cl_command_queue_properties properties, cl_int *errcode) {
         cl_command_queue q = calloc(1, sizeof(*q));
         q->refs = 1;
         q->in_order = !(properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
@@ -227,8 +224,7 @@ static cl_command_queue CL_API_CALL sim_clCreateCommandQueue(cl_context context,
 
 static cl_command_queue CL_API_CALL sim_clCreateCommandQueueWithProperties(
                 cl_context context, cl_device_id device, const cl_queue_properties *list, cl_int *errcode) {
-        return sim_clCreateCommandQueue(
-                        context, device, list && list[0] == CL_QUEUE_PROPERTIES ? list[1] : 0, errcode);
+        return sim_clCreateCommandQueue(context, device, list && list[0] == CL_QUEUE_PROPERTIES ? list[1] : 0, errcode);
 }
 
 static cl_int CL_API_CALL sim_clRetainCommandQueue(cl_command_queue q) {
@@ -245,8 +241,8 @@ static cl_int CL_API_CALL sim_clReleaseCommandQueue(cl_command_queue q) {
         return CL_SUCCESS;
 }
 
-static cl_int CL_API_CALL sim_clSetCommandQueueProperty(cl_command_queue q,
-                cl_command_queue_properties properties, cl_bool enable, cl_command_queue_properties *old) {
+static cl_int CL_API_CALL sim_clSetCommandQueueProperty(cl_command_queue q, cl_command_queue_properties properties,
+                cl_bool enable, cl_command_queue_properties *old) {
         q->in_order = !enable;
         return CL_SUCCESS;
 }
@@ -289,13 +285,13 @@ static cl_int enqueue(cl_command_queue q, cl_event *event) {
 }
 
 static cl_int CL_API_CALL sim_clEnqueueNDRangeKernel(cl_command_queue q, cl_kernel kernel, cl_uint dim,
-                const size_t *offset, const size_t *global, const size_t *local, cl_uint n,
-                const cl_event *waits, cl_event *event) {
+                const size_t *offset, const size_t *global, const size_t *local, cl_uint n, const cl_event *waits,
+                cl_event *event) {
         return enqueue(q, event);
 }
 
-static cl_int CL_API_CALL sim_clEnqueueReadBuffer(cl_command_queue q, cl_mem mem, cl_bool blocking,
-                size_t offset, size_t size, void *ptr, cl_uint n, const cl_event *waits, cl_event *event) {
+static cl_int CL_API_CALL sim_clEnqueueReadBuffer(cl_command_queue q, cl_mem mem, cl_bool blocking, size_t offset,
+                size_t size, void *ptr, cl_uint n, const cl_event *waits, cl_event *event) {
         cl_int r = enqueue(q, event);
         if (r == CL_SUCCESS && blocking)
                 sim_complete_to(sim.n_events);
@@ -303,9 +299,8 @@ static cl_int CL_API_CALL sim_clEnqueueReadBuffer(cl_command_queue q, cl_mem mem
 }
 
 /* The application's memory is its own again; the device has not begun. */
-static cl_int CL_API_CALL sim_clEnqueueWriteBuffer(cl_command_queue q, cl_mem mem, cl_bool blocking,
-                size_t offset, size_t size, const void *ptr, cl_uint n, const cl_event *waits,
-                cl_event *event) {
+static cl_int CL_API_CALL sim_clEnqueueWriteBuffer(cl_command_queue q, cl_mem mem, cl_bool blocking, size_t offset,
+                size_t size, const void *ptr, cl_uint n, const cl_event *waits, cl_event *event) {
         return enqueue(q, event);
 }
 
@@ -317,9 +312,9 @@ static cl_int CL_API_CALL sim_clEnqueueMarkerWithWaitList(
         return enqueue(q, event);
 }
 
-static cl_int CL_API_CALL sim_clEnqueueNativeKernel(cl_command_queue q, void(CL_CALLBACK *function)(void *),
-                void *args, size_t size, cl_uint n_mems, const cl_mem *mems, const void **locations,
-                cl_uint n, const cl_event *waits, cl_event *event) {
+static cl_int CL_API_CALL sim_clEnqueueNativeKernel(cl_command_queue q, void(CL_CALLBACK *function)(void *), void *args,
+                size_t size, cl_uint n_mems, const cl_mem *mems, const void **locations, cl_uint n,
+                const cl_event *waits, cl_event *event) {
         return enqueue(q, event);
 }
 

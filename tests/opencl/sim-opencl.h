@@ -42,18 +42,17 @@ typedef struct SimCounters {
 
 typedef struct Sim {
         SimCounters n;
-        cl_int fail_next;                      /* the next enqueue returns this */
-        bool forget_failed;                    /* no callback for a command that failed, as PoCL */
-        bool is_cpu;                           /* the devices, for queues made from now on */
-        bool late_callbacks;                   /* callbacks wait for sim_call_back() */
-        bool no_callbacks;                     /* none is taken */
-        void (*in_marker)(cl_command_queue q); /* called from inside the next enqueue of a marker */
-        void (*in_query)(void);                /* called before an event is asked about */
-        void (*in_finish)(void);               /* called before all is complete */
-        void (*in_wait)(void);                 /* the same in clWaitForEvents() */
-        void (*in_enqueue)(cl_command_queue
-                                        q); /* called when the next command is in, before the call returns */
-        cl_event events[SIM_COMMANDS_MAX]; /* of the enqueues, in their order; the device's reference is in it */
+        cl_int fail_next;                       /* the next enqueue returns this */
+        bool forget_failed;                     /* no callback for a command that failed, as PoCL */
+        bool is_cpu;                            /* the devices, for queues made from now on */
+        bool late_callbacks;                    /* callbacks wait for sim_call_back() */
+        bool no_callbacks;                      /* none is taken */
+        void (*in_marker)(cl_command_queue q);  /* called from inside the next enqueue of a marker */
+        void (*in_query)(void);                 /* called before an event is asked about */
+        void (*in_finish)(void);                /* called before all is complete */
+        void (*in_wait)(void);                  /* the same in clWaitForEvents() */
+        void (*in_enqueue)(cl_command_queue q); /* called when the next command is in, before the call returns */
+        cl_event events[SIM_COMMANDS_MAX];      /* of the enqueues, in their order; the device's reference is in it */
         int n_events;
         const char *pci; /* which extension tells the address: "khr", "nv", "amd", or NULL */
 } Sim;

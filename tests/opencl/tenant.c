@@ -69,8 +69,7 @@ static void kernel_make(uint64_t usec) {
         cl_ulong n = ticks_in(usec);
         cl_int r;
 
-        cl_program program = clCreateProgramWithSource(
-                        t.context, 1, (const char **) (uintptr_t) &source, NULL, &r);
+        cl_program program = clCreateProgramWithSource(t.context, 1, (const char **) (uintptr_t) &source, NULL, &r);
         CHECK_CL(r);
         CHECK_CL(clBuildProgram(program, 1, &t.device, "", NULL, NULL));
         kernel = clCreateKernel(program, "timed", &r);

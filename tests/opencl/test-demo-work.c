@@ -31,19 +31,16 @@ typedef enum Mistake {
 static Mistake mistake;
 static unsigned n_launches;
 
-typedef cl_int (*enqueue_t)(cl_command_queue, cl_kernel, cl_uint, const size_t *, const size_t *,
-                const size_t *, cl_uint, const cl_event *, cl_event *);
+typedef cl_int (*enqueue_t)(cl_command_queue, cl_kernel, cl_uint, const size_t *, const size_t *, const size_t *,
+                cl_uint, const cl_event *, cl_event *);
 
-cl_int __real_clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint dim,
-                const size_t *offset, const size_t *global, const size_t *local, cl_uint n_wait,
-                const cl_event *wait, cl_event *event);
-cl_int __wrap_clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint dim,
-                const size_t *offset, const size_t *global, const size_t *local, cl_uint n_wait,
-                const cl_event *wait, cl_event *event);
+cl_int __real_clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint dim, const size_t *offset,
+                const size_t *global, const size_t *local, cl_uint n_wait, const cl_event *wait, cl_event *event);
+cl_int __wrap_clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint dim, const size_t *offset,
+                const size_t *global, const size_t *local, cl_uint n_wait, const cl_event *wait, cl_event *event);
 
-cl_int __wrap_clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint dim,
-                const size_t *offset, const size_t *global, const size_t *local, cl_uint n_wait,
-                const cl_event *wait, cl_event *event) {
+cl_int __wrap_clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint dim, const size_t *offset,
+                const size_t *global, const size_t *local, cl_uint n_wait, const cl_event *wait, cl_event *event) {
         enqueue_t enqueue = __real_clEnqueueNDRangeKernel;
         bool now = n_launches++ == 3;
         cl_uint rounds = ROUNDS - 1;

@@ -43,8 +43,8 @@ static void compute(Submitter *s, uint64_t n) {
         cl_int proof;
 
         CHECK_CL(clEnqueueNDRangeKernel(s->queue, s->kernel, 1, &offset, &one, NULL, 0, NULL, NULL));
-        CHECK_CL(clEnqueueReadBuffer(s->queue, s->proof, CL_TRUE, n * sizeof(proof), sizeof(proof), &proof,
-                        0, NULL, NULL));
+        CHECK_CL(clEnqueueReadBuffer(
+                        s->queue, s->proof, CL_TRUE, n * sizeof(proof), sizeof(proof), &proof, 0, NULL, NULL));
         atomic_store(&s->times[n], (unsigned) proof);
         atomic_fetch_add(&s->n_done, 1);
 }

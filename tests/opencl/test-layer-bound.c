@@ -35,8 +35,7 @@ static void test_bound_waits(void **state) {
         assert_int_equal(pthread_create(&thread, NULL, launch_bounded, &b), 0);
         for (int completed = 0; completed < 20;) {
                 /* Full, and one waits; or all are in. */
-                assert_true(poll_until(
-                                atomic_load(&record->bound_waiters) > 0 || atomic_load(&b.submitted) == 20));
+                assert_true(poll_until(atomic_load(&record->bound_waiters) > 0 || atomic_load(&b.submitted) == 20));
                 int submitted = atomic_load(&b.submitted);
                 assert_in_range(submitted - completed, 1, 4);
                 /* The one that waits is known to the service: the queue is not idle when the others are done. */
@@ -111,8 +110,7 @@ static void test_marker_and_native_kernel(void **state) {
                 if (how == 0)
                         assert_int_equal(cl->clEnqueueMarkerWithWaitList(q, 1, &user, NULL), CL_SUCCESS);
                 else if (how == 1)
-                        assert_int_equal(cl->clEnqueueNativeKernel(
-                                                         q, NULL, NULL, 0, 0, NULL, NULL, 0, NULL, NULL),
+                        assert_int_equal(cl->clEnqueueNativeKernel(q, NULL, NULL, 0, 0, NULL, NULL, 0, NULL, NULL),
                                         CL_SUCCESS);
                 else
                         assert_int_equal(cl->clEnqueueBarrier(q), CL_SUCCESS);

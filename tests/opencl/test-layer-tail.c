@@ -170,8 +170,7 @@ static void test_blocking_write(void **state) {
                 library.track = true;
                 library.completed = 0;
                 launches(q, 3);
-                assert_int_equal(cl->clEnqueueWriteBuffer(q, NULL, CL_TRUE, 0, 0, NULL, 0, NULL, NULL),
-                                CL_SUCCESS);
+                assert_int_equal(cl->clEnqueueWriteBuffer(q, NULL, CL_TRUE, 0, 0, NULL, 0, NULL, NULL), CL_SUCCESS);
                 assert_int_equal(library.completed, 0);
                 finish(q);
                 assert_int_equal(library.completed, 4);
@@ -359,8 +358,7 @@ static void test_failed_tells_of_itself(void **state) {
                 assert_int_equal(launch(q, 0, NULL, &e), CL_SUCCESS);
                 sim_end(2, CL_OUT_OF_RESOURCES);
                 if (how == ASKED)
-                        (void) cl->clGetEventInfo(
-                                        e, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status, NULL);
+                        (void) cl->clGetEventInfo(e, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status, NULL);
                 else if (how == WAITED)
                         (void) cl->clWaitForEvents(1, &e);
                 else {
@@ -386,8 +384,7 @@ static void test_out_of_order_has_none(void **state) {
         /* Made so later: what is in flight without event ends by the wait. */
         cl_command_queue other = waiting_queue(0);
         launches(other, 3);
-        assert_int_equal(cl->clSetCommandQueueProperty(
-                                         other, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, CL_TRUE, NULL),
+        assert_int_equal(cl->clSetCommandQueueProperty(other, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, CL_TRUE, NULL),
                         CL_SUCCESS);
         launches(other, 3);
         assert_int_equal(n_events_held(), 3);
@@ -415,8 +412,7 @@ static void test_own_events(void **state) {
         int callbacks = sim.n.callbacks;
         sim_complete_to(5);
         assert_int_equal(library.completed, 0);
-        assert_int_equal(cl->clGetEventInfo(e[1], CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status,
-                                         NULL),
+        assert_int_equal(cl->clGetEventInfo(e[1], CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status, NULL),
                         CL_SUCCESS);
         assert_int_equal(status, CL_COMPLETE);
         assert_int_equal(library.completed, 5);

@@ -29,8 +29,7 @@ static void run_for(uint64_t ns) {
 }
 
 static void launch_kernel(cl_command_queue q, int n, size_t items) {
-        assert_int_equal(cl->clEnqueueNDRangeKernel(q, KERNEL(n), 1, NULL, &items, NULL, 0, NULL, NULL),
-                        CL_SUCCESS);
+        assert_int_equal(cl->clEnqueueNDRangeKernel(q, KERNEL(n), 1, NULL, &items, NULL, 0, NULL, NULL), CL_SUCCESS);
 }
 
 static uint64_t kind(int n, size_t items) {

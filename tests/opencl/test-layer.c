@@ -72,10 +72,7 @@ static void runtime_ends(void) {
         int before = sim.n.markers + sim.n.queries + sim.n.flushes;
 
         at_end->info.drain(at_end, at_end->info.userdata);
-        _exit(library.completed == 3 && library.drained == 1 &&
-                                                        before ==
-                                                                        sim.n.markers + sim.n.queries +
-                                                                                        sim.n.flushes
+        _exit(library.completed == 3 && library.drained == 1 && before == sim.n.markers + sim.n.queries + sim.n.flushes
                                         ? EXIT_SUCCESS
                                         : EXIT_FAILURE);
 }
@@ -194,8 +191,7 @@ static void test_blocking(void **state) {
         assert_int_equal(events, 5);
         assert_int_equal(library.completed, 6); /* no callback was needed */
         sim.fail_next = CL_INVALID_VALUE;
-        assert_int_equal(cl->clEnqueueReadBuffer(q, NULL, CL_TRUE, 0, 0, NULL, 0, NULL, NULL),
-                        CL_INVALID_VALUE);
+        assert_int_equal(cl->clEnqueueReadBuffer(q, NULL, CL_TRUE, 0, 0, NULL, 0, NULL, NULL), CL_INVALID_VALUE);
         assert_int_equal(library.completed, 7);
         release(q);
 }
@@ -362,22 +358,19 @@ static void test_properties(void **state) {
         assert_int_equal(hint_of(CL_QUEUE_PRIORITY_KHR, CL_QUEUE_PRIORITY_HIGH_KHR), 0);
         assert_int_equal(hint_of(CL_QUEUE_PROPERTIES, CL_QUEUE_PROFILING_ENABLE), 0);
         /* A queue that kernels launch to, on the device, is nothing to us. */
-        assert_int_equal(hint_of(CL_QUEUE_PROPERTIES,
-                                         CL_QUEUE_ON_DEVICE | CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE),
+        assert_int_equal(hint_of(CL_QUEUE_PROPERTIES, CL_QUEUE_ON_DEVICE | CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE),
                         INT32_MAX);
 
         cl_command_queue q = queue(0);
         assert_true(atomic_load(&opencl_queue_find(q)->in_order));
-        assert_int_equal(cl->clSetCommandQueueProperty(
-                                         q, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, CL_TRUE, NULL),
+        assert_int_equal(cl->clSetCommandQueueProperty(q, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, CL_TRUE, NULL),
                         CL_SUCCESS);
         assert_false(atomic_load(&opencl_queue_find(q)->in_order));
         release(q);
 }
 
 static void test_extension_function(void **state) {
-        cl_command_queue(CL_API_CALL * create)(
-                        cl_context, cl_device_id, const cl_queue_properties *, cl_int *);
+        cl_command_queue(CL_API_CALL * create)(cl_context, cl_device_id, const cl_queue_properties *, cl_int *);
 
         *(void **) &create = cl->clGetExtensionFunctionAddress("clCreateCommandQueueWithPropertiesKHR");
         assert_non_null(create);
@@ -410,8 +403,7 @@ static void test_device_ids(void **state) {
 
 #ifndef CL_LAYER_PROPERTIES_LIST_END
 cl_int CL_API_CALL clInitLayerWithProperties(cl_uint num_entries, const cl_icd_dispatch *target_dispatch,
-                cl_uint *num_entries_ret, const cl_icd_dispatch **layer_dispatch_ret,
-                const cl_properties *properties);
+                cl_uint *num_entries_ret, const cl_icd_dispatch **layer_dispatch_ret, const cl_properties *properties);
 cl_int CL_API_CALL clDeinitLayer(void);
 #endif
 
@@ -433,15 +425,13 @@ static void init_with_properties(const cl_icd_dispatch **ret) {
 
         assert_int_equal(clInitLayerWithProperties(OPENCL_N_ENTRIES, &sim_dispatch, &n, ret, unknown),
                         CL_INVALID_PROPERTY);
-        assert_int_equal(clInitLayerWithProperties(OPENCL_N_ENTRIES, &sim_dispatch, &n, ret, none),
-                        CL_SUCCESS);
+        assert_int_equal(clInitLayerWithProperties(OPENCL_N_ENTRIES, &sim_dispatch, &n, ret, none), CL_SUCCESS);
         assert_int_equal(n, OPENCL_N_ENTRIES);
         assert_ptr_not_equal((*ret)->clEnqueueNDRangeKernel, sim_dispatch.clEnqueueNDRangeKernel);
 }
 
 static int n_calls(void) {
-        return sim.n.enqueues + sim.n.markers + sim.n.flushes + sim.n.queries + sim.n.callbacks +
-                        sim.n.retains;
+        return sim.n.enqueues + sim.n.markers + sim.n.flushes + sim.n.queries + sim.n.callbacks + sim.n.retains;
 }
 
 /* All loaders let go, the last one with work in flight and a drain to come: what was launched counts as done, nothing

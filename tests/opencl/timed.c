@@ -24,14 +24,13 @@
 #define LENGTHS_MAX 4
 #define REFINE      5
 
-static const char *const source =
-                "__kernel void timed(__global uint *state, uint a, uint c, uint rounds) {\n"
-                "        size_t i = get_global_id(0);\n"
-                "        uint x = state[i];\n"
-                "        for (uint r = 0; r < rounds; r++)\n"
-                "                x = a * x + c;\n"
-                "        state[i] = x;\n"
-                "}\n";
+static const char *const source = "__kernel void timed(__global uint *state, uint a, uint c, uint rounds) {\n"
+                                  "        size_t i = get_global_id(0);\n"
+                                  "        uint x = state[i];\n"
+                                  "        for (uint r = 0; r < rounds; r++)\n"
+                                  "                x = a * x + c;\n"
+                                  "        state[i] = x;\n"
+                                  "}\n";
 
 typedef struct Length {
         cl_kernel kernel; /* of its own: it is a kind of its own */
@@ -162,8 +161,7 @@ int main(int argc, char *argv[]) {
         test_open();
         buffer = buffer_make();
         queue = queue_make(CL_QUEUE_PROFILING_ENABLE);
-        cl_program program = clCreateProgramWithSource(
-                        t.context, 1, (const char **) (uintptr_t) &source, NULL, &r);
+        cl_program program = clCreateProgramWithSource(t.context, 1, (const char **) (uintptr_t) &source, NULL, &r);
         CHECK_CL(r);
         CHECK_CL(clBuildProgram(program, 1, &t.device, "", NULL, NULL));
         for (; n_lengths < argc - 2; n_lengths++)

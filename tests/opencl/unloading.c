@@ -12,9 +12,9 @@
 
 #define ROUNDS 100
 
-#define FUNCTION(name)                                                                                      \
-        typeof(&name) f_##name;                                                                             \
-        *(void **) &f_##name = dlsym(library, #name);                                                       \
+#define FUNCTION(name)                                                                                                 \
+        typeof(&name) f_##name;                                                                                        \
+        *(void **) &f_##name = dlsym(library, #name);                                                                  \
         CHECK(f_##name)
 
 static void use(void *library) {

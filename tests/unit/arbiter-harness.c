@@ -177,8 +177,7 @@ void check(Manager *m) {
                 assert_int_equal(d->n_active, n_active);
                 assert_int_equal(d->n_ready, n_ready);
                 assert_int_equal(d->n_queues, n_queues);
-                assert_int_equal(d->state == DEVICE_ALONE,
-                                n_active == 0 || (n_active == 1 && !levels_concern(d)));
+                assert_int_equal(d->state == DEVICE_ALONE, n_active == 0 || (n_active == 1 && !levels_concern(d)));
                 assert_null(d->changed);
                 assert_false(d->pending);
         }

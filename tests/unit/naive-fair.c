@@ -381,9 +381,7 @@ static Member *latest(PolicyNode *n, int tier, uint32_t slots, const Member *nex
 
         for (size_t i = 0; i < r.n; i++)
                 if (!next || (r.m[i] != next && !f.full[i] && due(n, tier, r.m[i], next)))
-                        if (!best ||
-                                        (int64_t) (deadline_of(n, tier, r.m[i]) -
-                                                        deadline_of(n, tier, best)) > 0)
+                        if (!best || (int64_t) (deadline_of(n, tier, r.m[i]) - deadline_of(n, tier, best)) > 0)
                                 best = r.m[i];
         return best;
 }
@@ -393,8 +391,7 @@ static void choose_here(PolicyNode *n, int tier, uint32_t slots) {
         Member *next, *last;
 
         for (size_t i = 0; i < b.n; i++)
-                if (b.m[i]->remembered &&
-                                n->clock[tier] - b.m[i]->left_at > MEMORY * naive_slice(n->p, tier)) {
+                if (b.m[i]->remembered && n->clock[tier] - b.m[i]->left_at > MEMORY * naive_slice(n->p, tier)) {
                         b.m[i]->remembered = false;
                         b.m[i]->lag = 0;
                 }

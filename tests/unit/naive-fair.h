@@ -120,9 +120,8 @@ struct Policy {
         uint64_t turn_until;
 };
 
-#define FOR_EACH(p, e)                                                                                      \
-        for (PolicyEntity **_i = (p)->all, *e; _i < (p)->all + (p)->n && (e = *_i, true); _i++)
-#define FOR_EACH_NODE(p, x)                                                                                 \
+#define FOR_EACH(p, e) for (PolicyEntity **_i = (p)->all, *e; _i < (p)->all + (p)->n && (e = *_i, true); _i++)
+#define FOR_EACH_NODE(p, x)                                                                                            \
         for (PolicyNode **_n = (p)->nodes, *x; _n < (p)->nodes + (p)->n_nodes && (x = *_n, true); _n++)
 
 typedef struct Below {
@@ -184,7 +183,7 @@ void naive_charge_above(PolicyEntity *e, uint64_t from, uint64_t ns, bool ran, b
 size_t naive_n_ready(const Policy *p);
 void naive_check_quotas(PolicyEntity *e);
 void naive_change(PolicyEntity *e, PolicyNode *node, int tier); /* to another */
-uint64_t naive_quota_left(const Policy *p); /* until one may be used up by those who run */
+uint64_t naive_quota_left(const Policy *p);                     /* until one may be used up by those who run */
 
 /* --- naive-keep.c --- */
 

@@ -59,8 +59,7 @@ bool naive_keep_begin(PolicyEntity *e) {
 }
 
 void naive_gap_ended(PolicyEntity *e, uint64_t gap) {
-        wide_t late = e->foreseen > 0 && gap > e->foreseen ? gap - e->foreseen : 0,
-               left = e->placed - 100 * late;
+        wide_t late = e->foreseen > 0 && gap > e->foreseen ? gap - e->foreseen : 0, left = e->placed - 100 * late;
 
         e->placed = left > 0 ? (uint64_t) left : 0;
 }
@@ -202,8 +201,7 @@ void naive_note_blocked(Policy *p) {
         }
         tails = MIN(tails, (size_t) p->config.concurrency);
         n += tails;
-        for (blocked = n > p->config.concurrency ? MIN(n - p->config.concurrency, tails) : 0; blocked > 0;
-                        blocked--) {
+        for (blocked = n > p->config.concurrency ? MIN(n - p->config.concurrency, tails) : 0; blocked > 0; blocked--) {
                 PolicyEntity *latest = NULL;
 
                 FOR_EACH(p, e)

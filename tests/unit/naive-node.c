@@ -90,9 +90,7 @@ void naive_list_due(PolicyNode *n, bool again) {
                 return;
         n->due_listed = listed;
         if (listed)
-                n->due = n->p->now +
-                                (missing > 0 ? (uint64_t) ((missing + n->settings.min - 1) / n->settings.min)
-                                             : 0);
+                n->due = n->p->now + (missing > 0 ? (uint64_t) ((missing + n->settings.min - 1) / n->settings.min) : 0);
 }
 
 /* A node's member of a tier: its place in the parent's queue follows from what is below it. */
@@ -376,8 +374,7 @@ uint64_t naive_quota_left(const Policy *p) {
 
 static PolicyNode *new_node(PolicyNode *parent, const char *name) {
         Policy *p = parent->p;
-        PolicyNode *n = calloc(1, sizeof(*n)),
-                   **nodes = reallocarray(p->nodes, p->n_nodes + 1, sizeof(*nodes));
+        PolicyNode *n = calloc(1, sizeof(*n)), **nodes = reallocarray(p->nodes, p->n_nodes + 1, sizeof(*nodes));
 
         if (!n || !nodes)
                 abort();
@@ -408,8 +405,7 @@ void naive_refill(Policy *p) {
 
                 FOR_EACH_NODE(p, n)
                 if (n->refill <= p->now &&
-                                (!best || n->refill < best->refill ||
-                                                (n->refill == best->refill && n->id < best->id)))
+                                (!best || n->refill < best->refill || (n->refill == best->refill && n->id < best->id)))
                         best = n;
                 if (!best)
                         return;

@@ -432,6 +432,5 @@ bool naive_order_is_worth_keeping(const PolicyEntity *e) {
         Policy *p = e->p;
         bool turn = naive_has_turn(e);
 
-        return naive_places(turn ? p->guaranteed : &p->root, e->tier) <= 1 &&
-                        (turn || naive_n_ready(p) == 0);
+        return naive_places(turn ? p->guaranteed : &p->root, e->tier) <= 1 && (turn || naive_n_ready(p) == 0);
 }

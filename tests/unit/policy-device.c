@@ -136,8 +136,7 @@ void device_run_fluid(Device *d, uint32_t slots, uint64_t ns) {
 
                 for (size_t i = 0; i < d->n; i++) {
                         const Worker *w = d->workers + i;
-                        double t = w->ready ? w->fluid_left / fluid_rate(w, unit)
-                                            : (double) w->pause_until_ns - now;
+                        double t = w->ready ? w->fluid_left / fluid_rate(w, unit) : (double) w->pause_until_ns - now;
 
                         t = MAX(t, 0.5);
                         step = MIN(step, t);

@@ -37,8 +37,8 @@ void harness_check_awaited(const Harness *h, int top, size_t n_running) {
         for (size_t i = 0; i < h->n; i++) {
                 const Job *j = h->jobs[i];
 
-                if (job_runs(j) && job_level(j) == top && j->granted_step == h->step &&
-                                !j->granted_from_tail && j->waited_ns < h->config.starve_ns)
+                if (job_runs(j) && job_level(j) == top && j->granted_step == h->step && !j->granted_from_tail &&
+                                j->waited_ns < h->config.starve_ns)
                         CHECK(h, n_running + n_tails <= h->config.concurrency + n_owed);
         }
 }

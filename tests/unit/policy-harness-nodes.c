@@ -24,8 +24,8 @@ HarnessNode *harness_add_node(Harness *h, HarnessNode *parent, PolicyNodeSetting
         CHECK(h, h->ops->node_new(h->policy, parent ? parent->node : NULL, &s, h->now_ns, &n->node) == 0);
         if (h->oracle)
                 CHECK(h,
-                                policy_naive_ops.node_new(h->oracle, parent ? parent->twin : NULL, &s,
-                                                h->now_ns, &n->twin) == 0);
+                                policy_naive_ops.node_new(
+                                                h->oracle, parent ? parent->twin : NULL, &s, h->now_ns, &n->twin) == 0);
         h->nodes[h->n_nodes++] = n;
         n->came_back = h->policy->n_gone < n_gone;
         return n;

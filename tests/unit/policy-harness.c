@@ -19,8 +19,8 @@
 void harness_check(const Harness *h, bool ok, const char *what, int line) {
         if (ok)
                 return;
-        print_error("seed %" PRIu64 ", step %" PRIu64 ", time %" PRIu64 ", line %d: %s\n", h->seed, h->step,
-                        h->now_ns, line, what);
+        print_error("seed %" PRIu64 ", step %" PRIu64 ", time %" PRIu64 ", line %d: %s\n", h->seed, h->step, h->now_ns,
+                        line, what);
         fail();
 }
 
@@ -75,8 +75,7 @@ int job_level(const Job *j) {
         return j->h->oracle ? naive_level(j->twin) : j->settings.priority;
 }
 
-Harness *harness_new_policy(
-                const PolicyOps *ops, const PolicyConfig *config, bool with_oracle, uint64_t seed) {
+Harness *harness_new_policy(const PolicyOps *ops, const PolicyConfig *config, bool with_oracle, uint64_t seed) {
         Harness *h = calloc(1, sizeof(*h));
 
         assert_non_null(h);
@@ -86,13 +85,11 @@ Harness *harness_new_policy(
         h->seed = seed;
         h->now_ns = NSEC_PER_SEC;
         h->wake_ns = NSEC_INFINITY;
-        assert_int_equal(h->ops->new (config, &(PolicyCallbacks){.grant = harness_on_grant, .userdata = h},
-                                         &h->policy),
+        assert_int_equal(h->ops->new (config, &(PolicyCallbacks){.grant = harness_on_grant, .userdata = h}, &h->policy),
                         0);
         if (with_oracle)
                 assert_int_equal(policy_naive_ops.new(config,
-                                                 &(PolicyCallbacks){.grant = harness_on_oracle_grant,
-                                                                 .userdata = h},
+                                                 &(PolicyCallbacks){.grant = harness_on_oracle_grant, .userdata = h},
                                                  &h->oracle),
                                 0);
         if (h->oracle)
@@ -136,8 +133,7 @@ static bool job_is_guaranteed(const Job *j) {
 
 /* Has work, and if a maximum is said of it or above it, is not kept from it: those that are held may be stopped. */
 static bool job_counts(const Job *j) {
-        return j->ready && job_level(j) >= j->h->outside &&
-                        (!job_is_limited(j) || j->grant.verdict == VERDICT_RUN);
+        return j->ready && job_level(j) >= j->h->outside && (!job_is_limited(j) || j->grant.verdict == VERDICT_RUN);
 }
 
 static bool harness_has(const Harness *h, bool max) {
@@ -169,8 +165,8 @@ Job *harness_add_below(Harness *h, HarnessNode *node, PolicySettings s) {
         CHECK(h, h->ops->entity_new(h->policy, node ? node->node : NULL, j, &s, h->now_ns, &j->entity) == 0);
         if (h->oracle)
                 CHECK(h,
-                                policy_naive_ops.entity_new(h->oracle, node ? node->twin : NULL, j, &s,
-                                                h->now_ns, &j->twin) == 0);
+                                policy_naive_ops.entity_new(
+                                                h->oracle, node ? node->twin : NULL, j, &s, h->now_ns, &j->twin) == 0);
         h->jobs[h->n++] = j;
         h->floors_changed = true;
         h->n_new++;
@@ -335,9 +331,7 @@ static void check_owed(Harness *h, const Job *owed) {
         CHECK(h, owed->waited_ns >= h->config.starve_ns);
         CHECK(h, h->late || h->now_ns < owed->granted_ns + h->config.starve_run_ns);
         if (owed != h->owed || owed->granted_ns != h->owed_since_ns)
-                CHECK(h,
-                                h->owed_since_ns == 0 ||
-                                                owed->granted_ns >= h->owed_since_ns + h->config.starve_ns);
+                CHECK(h, h->owed_since_ns == 0 || owed->granted_ns >= h->owed_since_ns + h->config.starve_ns);
         h->owed = owed;
         h->owed_since_ns = owed->granted_ns;
 }
@@ -347,8 +341,7 @@ static const Job *find_guaranteed(const Harness *h, int top) {
         for (size_t i = 0; i < h->n; i++) {
                 const Job *j = h->jobs[i];
 
-                if (job_runs(j) && job_is_guaranteed(j) && (job_level(j) < top) &&
-                                j->waited_ns < h->config.starve_ns)
+                if (job_runs(j) && job_is_guaranteed(j) && (job_level(j) < top) && j->waited_ns < h->config.starve_ns)
                         return j;
         }
         return NULL;
@@ -377,9 +370,7 @@ static void check_running(Harness *h) {
 
                 CHECK(h, n_owed <= (minima ? 1U : 0U) && n_running == should + 1);
                 for (size_t i = 0; i < h->n; i++)
-                        found = found ||
-                                        (job_runs(h->jobs[i]) &&
-                                                        h->jobs[i]->waited_ns >= h->config.starve_ns);
+                        found = found || (job_runs(h->jobs[i]) && h->jobs[i]->waited_ns >= h->config.starve_ns);
                 CHECK(h, found);
         }
         if (!minima && !h->reconfigured)
@@ -388,20 +379,15 @@ static void check_running(Harness *h) {
          * the lingered-over tier can stand beside an otherwise empty device, and a turn of a lower tier's minimum in
          * place of one of the highest. */
         size_t n_awaited = harness_count_awaited(h, top),
-               n_kept = count_kept(h, top, false) +
-                        (minima ? count_kept(h, POLICY_PRIORITY_MIN - 1, true) : 0);
+               n_kept = count_kept(h, top, false) + (minima ? count_kept(h, POLICY_PRIORITY_MIN - 1, true) : 0);
         if (n_running < should &&
                         (harness_may_await_above(h, top) ||
-                                        (n_awaited > 0 &&
-                                                        n_running + n_awaited + n_kept + n_owed + minima >=
-                                                                        should)))
+                                        (n_awaited > 0 && n_running + n_awaited + n_kept + n_owed + minima >= should)))
                 h->seen.n_awaited++;
-        else if (n_running < should && n_kept > 0 &&
-                        n_running + n_kept + n_owed + (guaranteed != NULL) >= should)
+        else if (n_running < should && n_kept > 0 && n_running + n_kept + n_owed + (guaranteed != NULL) >= should)
                 h->seen.n_kept++;
         else if (n_running < should &&
-                        !(minima && n_running + 1 == should &&
-                                        n_running + n_owed + (guaranteed != NULL) >= should)) {
+                        !(minima && n_running + 1 == should && n_running + n_owed + (guaranteed != NULL) >= should)) {
                 CHECK(h, n_running + n_owed <= (minima ? 2U : 1U) && may_linger(h, top));
                 h->seen.n_lingered++;
         }
@@ -430,8 +416,7 @@ static bool is_taken(const Harness *h, int tier) {
         size_t n = count_ready(h, tier, true) + count_kept(h, tier, false) + harness_count_awaited(h, tier) +
                         harness_has(h, false);
 
-        return n >= h->config.concurrency &&
-                        h->now_ns < MAX(h->may_be_contended_ns, h->highest_since_ns) + RECENT_NS;
+        return n >= h->config.concurrency && h->now_ns < MAX(h->may_be_contended_ns, h->highest_since_ns) + RECENT_NS;
 }
 
 static void check_idle(Harness *h) {
@@ -453,9 +438,7 @@ static void check_idle(Harness *h) {
                 } else if (j->grant.verdict == VERDICT_RUN) {
                         n_others++;
                         CHECK(h, j->idle_from_run_ns != NSEC_INFINITY);
-                        CHECK(h,
-                                        nobody_ready || job_level(j) > top || may_be_kept(h, j) ||
-                                                        harness_has(h, true));
+                        CHECK(h, nobody_ready || job_level(j) > top || may_be_kept(h, j) || harness_has(h, true));
                 }
         }
         h->seen.n_many_idle += n_idle > POLICY_ADVANCE_MAX;
@@ -528,11 +511,8 @@ static void check_bounded_wait(Harness *h) {
         if (h->late || h->reconfigured || h->config.starve_run_ns == 0)
                 return;
         for (size_t i = 0; i < h->n; i++)
-                if (h->jobs[i]->ready && h->jobs[i]->grant.verdict == VERDICT_HOLD &&
-                                !job_is_limited(h->jobs[i]))
-                        CHECK(h,
-                                        h->now_ns - h->jobs[i]->held_since_ns <=
-                                                        harness_longest_wait(h, h->jobs[i]));
+                if (h->jobs[i]->ready && h->jobs[i]->grant.verdict == VERDICT_HOLD && !job_is_limited(h->jobs[i]))
+                        CHECK(h, h->now_ns - h->jobs[i]->held_since_ns <= harness_longest_wait(h, h->jobs[i]));
 }
 
 static void check_oracle(const Harness *h) {

@@ -86,8 +86,8 @@ typedef struct HarnessFloor {
 
 /* What happened, so that a test can tell that it tested anything. */
 typedef struct HarnessSeen {
-        uint64_t n_dispatched, n_grants, n_preempted, n_owed, n_lingered, n_contended, n_many_idle,
-                        n_stopped, n_guaranteed, n_kept, n_tails, n_came_back, n_awaited;
+        uint64_t n_dispatched, n_grants, n_preempted, n_owed, n_lingered, n_contended, n_many_idle, n_stopped,
+                        n_guaranteed, n_kept, n_tails, n_came_back, n_awaited;
 } HarnessSeen;
 
 struct Harness {
@@ -123,8 +123,7 @@ struct Harness {
 };
 
 Harness *harness_new(const PolicyConfig *config, bool with_oracle, uint64_t seed);
-Harness *harness_new_policy(
-                const PolicyOps *ops, const PolicyConfig *config, bool with_oracle, uint64_t seed);
+Harness *harness_new_policy(const PolicyOps *ops, const PolicyConfig *config, bool with_oracle, uint64_t seed);
 Harness *harness_free(Harness *h);
 DEFINE_TRIVIAL_CLEANUP_FUNC(Harness *, harness_free)
 

@@ -77,8 +77,7 @@ static void advance(Policy *p, uint64_t now) {
 
         if (ns_sub(now, p->wake) > POLICY_LATE_MAX)
                 charged = MIN(now, ns_add(p->wake, p->config.timeslice_ns));
-        for (PolicyEntity *e; (e = naive_next_drainer(p, NULL)) && e->drain_until <= now;
-                        e->draining = false)
+        for (PolicyEntity *e; (e = naive_next_drainer(p, NULL)) && e->drain_until <= now; e->draining = false)
                 step(p, e->drain_until, charged);
         step(p, now, charged);
 }
@@ -150,8 +149,7 @@ static bool advanced(const PolicyEntity *e) {
                 taken += o->chosen && o->tier == e->tier && !naive_has_turn(o);
         if (e->tier == e->p->active && taken >= e->p->slots && e->p->now < e->p->contended_until[e->tier])
                 return false;
-        if (e->ready || e->draining || e->tier != highest(e->p) || naive_is_stopped(e->node) ||
-                        e->tier < e->p->outside)
+        if (e->ready || e->draining || e->tier != highest(e->p) || naive_is_stopped(e->node) || e->tier < e->p->outside)
                 return false;
         FOR_EACH(e->p, o)
                 before += !o->ready && o->tier == e->tier && o->idle_order > e->idle_order;
@@ -159,8 +157,7 @@ static bool advanced(const PolicyEntity *e) {
 }
 
 static bool is_last(const PolicyEntity *e) {
-        return e->p->last == e && naive_n_ready(e->p) == 0 && !naive_is_stopped(e->node) &&
-                        e->tier >= e->p->outside;
+        return e->p->last == e && naive_n_ready(e->p) == 0 && !naive_is_stopped(e->node) && e->tier >= e->p->outside;
 }
 
 static bool may_run(const PolicyEntity *e) {
@@ -184,8 +181,8 @@ static void report(PolicyEntity *e, Verdict v) {
         FOR_EACH_NODE(p, n)
         guarantees = guarantees || n->settings.min > 0;
         if (v == VERDICT_RUN && e->tier == highest(p) && e->tier >= p->outside &&
-                        (n_equals == 1 || p->now >= p->contended_until[e->tier]) &&
-                        !(guarantees && p->n > 1) && !naive_is_limited(e->node))
+                        (n_equals == 1 || p->now >= p->contended_until[e->tier]) && !(guarantees && p->n > 1) &&
+                        !naive_is_limited(e->node))
                 g.threshold = 0;
         if (g.verdict == e->grant.verdict && g.threshold == e->grant.threshold)
                 return;
@@ -264,8 +261,7 @@ static uint64_t next_time(Policy *p) {
                 next = MIN(next, t);
         }
         if (p->guaranteed) {
-                t = naive_is_ranked(p, p->turn) ? NSEC_INFINITY
-                                                : ns_add(p->now, naive_left(p->guaranteed, p->turn, 1));
+                t = naive_is_ranked(p, p->turn) ? NSEC_INFINITY : ns_add(p->now, naive_left(p->guaranteed, p->turn, 1));
                 next = MIN(next, t);
                 next = MIN(next, p->turn_until);
         } else if (due && due->due > p->now)
@@ -315,8 +311,8 @@ static PolicyNode *node_of(Policy *p, PolicyNode *n) {
         return n ?: &p->root;
 }
 
-static int naive_entity_new(Policy *p, PolicyNode *node, void *owner, const PolicySettings *s, uint64_t now,
-                PolicyEntity **ret) {
+static int naive_entity_new(
+                Policy *p, PolicyNode *node, void *owner, const PolicySettings *s, uint64_t now, PolicyEntity **ret) {
         PolicyEntity *e = calloc(1, sizeof(*e));
         PolicyEntity **all = reallocarray(p->all, p->n + 1, sizeof(*all));
 
@@ -376,8 +372,7 @@ static void note_last(PolicyEntity *e) {
         Policy *p = e->p;
         uint64_t until = p->now + naive_worth_waiting(e, p->config.linger_ns);
         bool better = p->linger && p->now < p->linger_until &&
-                        (p->linger->tier > e->tier ||
-                                        (p->linger->tier == e->tier && p->linger_until >= until));
+                        (p->linger->tier > e->tier || (p->linger->tier == e->tier && p->linger_until >= until));
 
         p->last = e;
         if (until > p->now && !better) {
@@ -470,8 +465,7 @@ static void naive_node_configure(PolicyNode *n, const PolicyNodeSettings *s, uin
         naive_set_node(n, s);
 }
 
-static int naive_node_new(
-                Policy *p, PolicyNode *parent, const PolicyNodeSettings *s, uint64_t now, PolicyNode **ret) {
+static int naive_node_new(Policy *p, PolicyNode *parent, const PolicyNodeSettings *s, uint64_t now, PolicyNode **ret) {
         advance(p, now);
         *ret = naive_make_node(node_of(p, parent), s);
         return 0;

@@ -314,8 +314,7 @@ PolicyNode *sim_add_node(Sim *s, PolicyNode *parent, PolicyNodeSettings settings
         return n;
 }
 
-SimTenant *sim_add(
-                Sim *s, SimPattern pattern, uint64_t kernel_ns, PolicySettings settings, PolicyNode *node) {
+SimTenant *sim_add(Sim *s, SimPattern pattern, uint64_t kernel_ns, PolicySettings settings, PolicyNode *node) {
         SimTenant *t = s->tenants + s->n++;
 
         *t = (SimTenant){

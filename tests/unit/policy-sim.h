@@ -35,15 +35,15 @@ typedef struct SimLatencies {
         uint64_t launch_ns; /* a launch, for the program */
 } SimLatencies;
 
-#define SIM_LATENCIES_DEFAULT                                                                               \
-        ((SimLatencies){                                                                                    \
-                        .edge_ns = 25 * NSEC_PER_USEC,                                                      \
-                        .write_ns = 3 * NSEC_PER_USEC,                                                      \
-                        .wake_ns = 25 * NSEC_PER_USEC,                                                      \
-                        .timer_ns = 20 * NSEC_PER_USEC,                                                     \
-                        .room_ns = 8 * NSEC_PER_USEC,                                                       \
-                        .gap_ns = 15 * NSEC_PER_USEC,                                                       \
-                        .launch_ns = 2 * NSEC_PER_USEC,                                                     \
+#define SIM_LATENCIES_DEFAULT                                                                                          \
+        ((SimLatencies){                                                                                               \
+                        .edge_ns = 25 * NSEC_PER_USEC,                                                                 \
+                        .write_ns = 3 * NSEC_PER_USEC,                                                                 \
+                        .wake_ns = 25 * NSEC_PER_USEC,                                                                 \
+                        .timer_ns = 20 * NSEC_PER_USEC,                                                                \
+                        .room_ns = 8 * NSEC_PER_USEC,                                                                  \
+                        .gap_ns = 15 * NSEC_PER_USEC,                                                                  \
+                        .launch_ns = 2 * NSEC_PER_USEC,                                                                \
         })
 
 typedef enum SimWait {
@@ -102,7 +102,7 @@ typedef struct Sim {
         size_t n;
 
         uint64_t now_ns;
-        uint64_t share_ns; /* how long the device's own turns between programs are; 0: first come, first served */
+        uint64_t share_ns;      /* how long the device's own turns between programs are; 0: first come, first served */
         uint8_t ring[SIM_RING]; /* launches on the device, by tenant, where it does not */
         size_t head, tail;
         int current;               /* whose launch it works on; -1: none */
@@ -123,8 +123,7 @@ void sim_init(Sim *s);
 
 /* Nodes are made in it before tenants are added. */
 PolicyNode *sim_add_node(Sim *s, PolicyNode *parent, PolicyNodeSettings settings);
-SimTenant *sim_add(
-                Sim *s, SimPattern pattern, uint64_t kernel_ns, PolicySettings settings, PolicyNode *node);
+SimTenant *sim_add(Sim *s, SimPattern pattern, uint64_t kernel_ns, PolicySettings settings, PolicyNode *node);
 
 void sim_run(Sim *s, uint64_t ns);
 PolicyUsage sim_usage(const Sim *s, const SimTenant *t);

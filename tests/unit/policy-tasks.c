@@ -16,10 +16,7 @@ Task *tasks_add(Tasks *s, uint64_t arrive_ns, uint64_t work_ns, PolicySettings s
         Task *t = &s->t[s->n++];
 
         assert_true(s->n <= TASKS_MAX);
-        *t = (Task){.arrive_ns = arrive_ns,
-                        .work_ns = work_ns,
-                        .settings = settings,
-                        .next_ns = NSEC_INFINITY};
+        *t = (Task){.arrive_ns = arrive_ns, .work_ns = work_ns, .settings = settings, .next_ns = NSEC_INFINITY};
         return t;
 }
 
@@ -115,8 +112,7 @@ void tasks_run(Tasks *s, uint64_t ns) {
         if (s->begin_ns == 0)
                 tasks_begin(s);
         for (size_t i = 0; i < 2; i++)
-                s->line[i][MIN((s->h->now_ns - s->begin_ns) / NSEC_PER_MSEC, (uint64_t) TIMELINE_MAX - 1)] =
-                                '.';
+                s->line[i][MIN((s->h->now_ns - s->begin_ns) / NSEC_PER_MSEC, (uint64_t) TIMELINE_MAX - 1)] = '.';
         while (s->h->now_ns < end_ns) {
                 pass(s, next_event(s, end_ns));
                 for (size_t i = 0; i < s->n; i++)

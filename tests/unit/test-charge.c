@@ -334,10 +334,9 @@ static void test_liar(void **state) {
         uint64_t run_ns = used(other).run_ns;
         for (unsigned i = 0; i < 2000; i++) {
                 uint64_t now = now_ns();
-                const uint64_t lies[] = {0, 1, begun, q->mark_ns, q->seen_ns + 1, now, now - 1,
-                                now + NSEC_PER_SEC, UINT64_MAX, UINT64_MAX - now};
-                _Atomic uint64_t *words[] = {
-                                &s->ready_since_ns, &s->launched_ns, &s->drained_ns, &s->busy_ns};
+                const uint64_t lies[] = {0, 1, begun, q->mark_ns, q->seen_ns + 1, now, now - 1, now + NSEC_PER_SEC,
+                                UINT64_MAX, UINT64_MAX - now};
+                _Atomic uint64_t *words[] = {&s->ready_since_ns, &s->launched_ns, &s->drained_ns, &s->busy_ns};
 
                 for (size_t w = 0; w < ELEMENTSOF(words); w++) {
                         seed = seed * 1664525 + 1013904223;

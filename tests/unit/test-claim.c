@@ -120,8 +120,7 @@ static const char *expected(const World *w, const Client *c, ClaimKind kind) {
         for (unsigned i = 0; i < HOLDS; i++) {
                 const Held *h = w->held + i;
                 bool is_for = h->claim && h->kind == kind &&
-                                (h->pid == c->peer.pid ||
-                                                (h->descendants && (h->uid == 0 || h->uid == c->peer.uid)));
+                                (h->pid == c->peer.pid || (h->descendants && (h->uid == 0 || h->uid == c->peer.uid)));
                 if (is_for && (!best || best->age < h->age))
                         best = h;
         }

@@ -29,8 +29,7 @@ typedef struct Thing {
         uint64_t set;
 } Thing;
 
-static const Thing thing_defaults = {
-                .number = -7, .count = 3, .span = NSEC_PER_SEC, .usec = 250, .text = "default"};
+static const Thing thing_defaults = {.number = -7, .count = 3, .span = NSEC_PER_SEC, .usec = 250, .text = "default"};
 
 static const ConfItem thing_items[] = {
                 CONF_ITEM("Number", conf_type_int, Thing, number, -10, 10),
@@ -76,10 +75,7 @@ static int open_argued(const char *argument, void *userdata, ConfTarget *ret) {
 }
 
 static const ConfSection sections[] = {
-                {.name = "Plain",
-                                .items = thing_items,
-                                .n_items = ELEMENTSOF(thing_items),
-                                .open = open_plain},
+                {.name = "Plain", .items = thing_items, .n_items = ELEMENTSOF(thing_items), .open = open_plain},
                 {.name = "Argued",
                                 .takes_argument = true,
                                 .items = thing_items,
@@ -91,8 +87,8 @@ static void remember(const ConfProblem *p, void *userdata) {
         World *w = userdata;
         size_t n = strlen(w->log);
 
-        (void) snprintf(w->log + n, sizeof(w->log) - n, "%c %s:%u %s\n",
-                        p->severity == CONF_ERROR ? 'E' : 'W', p->file, p->line, p->message);
+        (void) snprintf(w->log + n, sizeof(w->log) - n, "%c %s:%u %s\n", p->severity == CONF_ERROR ? 'E' : 'W', p->file,
+                        p->line, p->message);
         w->n_problems++;
         assert_true(p->severity == CONF_ERROR ? p->error < 0 : p->error == 0);
 }
@@ -154,8 +150,7 @@ static void test_long_section(void **state) {
 
         parse(&w, "[Argued 0123456789012345678901234567890123456789012345678901234567890123456789]\nCount=9\n");
         assert_string_equal(w.log, "");
-        assert_string_equal(w.argument,
-                        "0123456789012345678901234567890123456789012345678901234567890123456789");
+        assert_string_equal(w.argument, "0123456789012345678901234567890123456789012345678901234567890123456789");
         assert_int_equal(w.argued.count, 9);
 }
 
@@ -219,8 +214,8 @@ static void test_long_and_binary_lines(void **state) {
         World w = world_new();
         char text[8192];
         int n = snprintf(text, sizeof(text),
-                        "[Plain]\nText=%0*d\nLongText=%0*d\nCount=4\nCount=5%c\nNumber=%*d\nText=end", 1500,
-                        0, 4095, 7, '\0', 1500, 1);
+                        "[Plain]\nText=%0*d\nLongText=%0*d\nCount=4\nCount=5%c\nNumber=%*d\nText=end", 1500, 0, 4095, 7,
+                        '\0', 1500, 1);
 
         parse_n(&w, text, (size_t) n);
         assert_int_equal(w.n_problems, 2);
@@ -383,8 +378,7 @@ static int list(World *w, char *buf, size_t size) {
         buf[0] = '\0';
         for (size_t i = 0; i < files.n; i++) {
                 size_t n = strlen(buf);
-                (void) snprintf(buf + n, size - n, "%s%s", i > 0 ? " " : "",
-                                files.paths[i] + strlen(directory) + 1);
+                (void) snprintf(buf + n, size - n, "%s%s", i > 0 ? " " : "", files.paths[i] + strlen(directory) + 1);
         }
         return r;
 }

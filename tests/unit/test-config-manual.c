@@ -79,8 +79,7 @@ static size_t check_manual(const ConfSection *sections, size_t n_sections, char 
                         if (streq(section->items[i].key, line + 1))
                                 item = section->items + i;
                 if (!item) {
-                        fail_msg("The manual page has %s= in [%s], the service does not", line + 1,
-                                        section->name);
+                        fail_msg("The manual page has %s= in [%s], the service does not", line + 1, section->name);
                         return 0;
                 }
                 seen[section - sections] |= UINT64_C(1) << (item - section->items);
@@ -109,8 +108,7 @@ static size_t check_manual(const ConfSection *sections, size_t n_sections, char 
 static void test_manual_page(void **state) {
         char config_text[4096] = "", class_text[1024] = "";
 
-        assert_int_equal(check_manual(config_sections, config_sections_n, config_text, sizeof(config_text)),
-                        23);
+        assert_int_equal(check_manual(config_sections, config_sections_n, config_text, sizeof(config_text)), 23);
         assert_int_equal(check_manual(class_sections, class_sections_n, class_text, sizeof(class_text)), 28);
 
         put(ETC "/xsched.conf", config_text);

@@ -154,8 +154,7 @@ static void test_devices(void **state) {
         assert_int_equal(d.params.concurrency, 2);
         assert_int_equal(d.tuning.budget_us, 100);
 
-        config_device(c, "opencl:portable-computing-language:pthread-some-very-long-name-of-a-processor:0",
-                        &d);
+        config_device(c, "opencl:portable-computing-language:pthread-some-very-long-name-of-a-processor:0", &d);
         assert_int_equal(d.params.linger_ns, NSEC_PER_MSEC);
         assert_int_equal(d.params.threshold, 2);
 }
@@ -261,17 +260,12 @@ static void test_classes(void **state) {
         Config *c = load(NULL);
 
         assert_int_equal(n_problems, 7);
+        assert_non_null(strstr(problems, ETC "/classes.d/with space.class:0: The file's name is no name for a class"));
+        assert_non_null(strstr(problems, ETC "/classes.d/bad.class:2: Priority=256 is out of range (-255 to 255)"));
+        assert_non_null(strstr(problems, ETC "/classes.d/bad.class:3: Weight=0 is out of range (1 to 10000)"));
+        assert_non_null(strstr(problems, ETC "/classes.d/bad.class:4: Threshold=65536 is out of range (0 to 65535)"));
         assert_non_null(strstr(problems,
-                        ETC "/classes.d/with space.class:0: The file's name is no name for a class"));
-        assert_non_null(strstr(
-                        problems, ETC "/classes.d/bad.class:2: Priority=256 is out of range (-255 to 255)"));
-        assert_non_null(strstr(
-                        problems, ETC "/classes.d/bad.class:3: Weight=0 is out of range (1 to 10000)"));
-        assert_non_null(strstr(problems,
-                        ETC "/classes.d/bad.class:4: Threshold=65536 is out of range (0 to 65535)"));
-        assert_non_null(strstr(problems,
-                        ETC
-                        "/classes.d/bad.class:5: Preemption=9 is not one of auto, off, 1, 2, 3 and privileged"));
+                        ETC "/classes.d/bad.class:5: Preemption=9 is not one of auto, off, 1, 2, 3 and privileged"));
         assert_non_null(strstr(problems, ETC "/classes.d/bad.class:6: Unknown key Nonesuch="));
         assert_non_null(strstr(problems, ETC "/classes.d/bad.class:7: Unknown section [Matches]"));
 
@@ -354,8 +348,7 @@ static void test_shipped_classes(void **state) {
                 assert_string_equal(c->classes.classes[i].name, names[i]);
                 assert_true(c->classes.classes[i].description[0] != '\0');
         }
-        int idle = config_class(c, "idle")->settings.priority,
-            batch = config_class(c, "batch")->settings.priority,
+        int idle = config_class(c, "idle")->settings.priority, batch = config_class(c, "batch")->settings.priority,
             normal = config_class(c, "default")->settings.priority,
             interactive = config_class(c, "interactive")->settings.priority,
             system = config_class(c, "system")->settings.priority;
@@ -390,22 +383,18 @@ static void test_explicit_file(void **state) {
         take_away("/mine/my.conf");
         problems[0] = '\0';
         assert_int_equal(config_load(&paths, NULL, remember, NULL, &loaded), -ENOENT);
-        assert_string_equal(
-                        problems, "/mine/my.conf:0: Failed to read the file: No such file or directory\n");
+        assert_string_equal(problems, "/mine/my.conf:0: Failed to read the file: No such file or directory\n");
 }
 
 int main(int argc, char *argv[]) {
         const struct CMUnitTest tests[] = {
-                        cmocka_unit_test_setup_teardown(
-                                        test_nothing_is_defaults, config_setup, config_teardown),
+                        cmocka_unit_test_setup_teardown(test_nothing_is_defaults, config_setup, config_teardown),
                         cmocka_unit_test_setup_teardown(test_shipped_file, config_setup, config_teardown),
                         cmocka_unit_test_setup_teardown(test_all_keys, config_setup, config_teardown),
                         cmocka_unit_test_setup_teardown(test_precedence, config_setup, config_teardown),
                         cmocka_unit_test_setup_teardown(test_devices, config_setup, config_teardown),
-                        cmocka_unit_test_setup_teardown(
-                                        test_starvation_must_make_sense, config_setup, config_teardown),
-                        cmocka_unit_test_setup_teardown(
-                                        test_reload_keeps_what_was_good, config_setup, config_teardown),
+                        cmocka_unit_test_setup_teardown(test_starvation_must_make_sense, config_setup, config_teardown),
+                        cmocka_unit_test_setup_teardown(test_reload_keeps_what_was_good, config_setup, config_teardown),
                         cmocka_unit_test_setup_teardown(test_unreadable, config_setup, config_teardown),
                         cmocka_unit_test_setup_teardown(test_classes, config_setup, config_teardown),
                         cmocka_unit_test_setup_teardown(test_match, config_setup, config_teardown),

@@ -27,13 +27,13 @@ typedef struct Sample {
         size_t n;
 } Sample;
 
-#define NAMED(e, i)                                                                                         \
+#define NAMED(e, i)                                                                                                    \
         { .engine = (e), .id = (i) }
-#define OF_POD(e, i, uid, q)                                                                                \
+#define OF_POD(e, i, uid, q)                                                                                           \
         { .engine = (e), .id = (i), .pod = (uid), .qos = (q) }
-#define STEP(s)                                                                                             \
+#define STEP(s)                                                                                                        \
         { .slurm = (s) }
-#define INNER(e, i)                                                                                         \
+#define INNER(e, i)                                                                                                    \
         { .engine = (e), .id = (i), .delegated = true }
 
 static const Sample samples[] = {
@@ -62,8 +62,7 @@ static const Sample samples[] = {
                 {"/user.slice/user-1000.slice/user@1000.service/user.slice/docker-" ID ".scope",
                                 {INNER(CONTAINER_DOCKER, ID)}, 1},
                 /* Docker in Docker */
-                {"/docker/" ID "/docker/" ID2, {NAMED(CONTAINER_DOCKER, ID), INNER(CONTAINER_DOCKER, ID2)},
-                                2},
+                {"/docker/" ID "/docker/" ID2, {NAMED(CONTAINER_DOCKER, ID), INNER(CONTAINER_DOCKER, ID2)}, 2},
 
                 /* Podman: root's, rootless, cgroupfs, a pod, a quadlet */
                 {"/machine.slice/libpod-" ID ".scope/container", {NAMED(CONTAINER_PODMAN, ID)}, 1},
@@ -79,33 +78,31 @@ static const Sample samples[] = {
                 {"/system.slice/nerdctl-" ID ".scope", {NAMED(CONTAINER_CONTAINERD, ID)}, 1},
 
                 /* Kubernetes, systemd driver */
-                {"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" UID_
-                 ".slice/cri-containerd-" ID ".scope",
+                {"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" UID_ ".slice/cri-containerd-" ID
+                 ".scope",
                                 {OF_POD(CONTAINER_CONTAINERD, ID, UID, POD_QOS_BURSTABLE)}, 1},
                 {"/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod" UID_ ".slice/crio-" ID
                  ".scope/container",
                                 {OF_POD(CONTAINER_CRIO, ID, UID, POD_QOS_BEST_EFFORT)}, 1},
                 {"/kubepods.slice/kubepods-pod" UID_ ".slice/docker-" ID ".scope",
                                 {OF_POD(CONTAINER_DOCKER, ID, UID, POD_QOS_GUARANTEED)}, 1},
-                {"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" HASH
-                 ".slice/cri-containerd-" ID ".scope",
+                {"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" HASH ".slice/cri-containerd-" ID
+                 ".scope",
                                 {OF_POD(CONTAINER_CONTAINERD, ID, HASH, POD_QOS_BURSTABLE)}, 1},
-                {"/kubepods.slice/kubepods-pod" UID_ ".slice",
-                                {OF_POD(CONTAINER_NONE, NULL, UID, POD_QOS_GUARANTEED)}, 1},
+                {"/kubepods.slice/kubepods-pod" UID_ ".slice", {OF_POD(CONTAINER_NONE, NULL, UID, POD_QOS_GUARANTEED)},
+                                1},
                 /* kubelet with the systemd driver, containerd without */
                 {"/system.slice/containerd.service/kubepods-besteffort-pod" UID_ ".slice:cri-containerd:" ID,
                                 {OF_POD(CONTAINER_CONTAINERD, ID, UID, POD_QOS_BEST_EFFORT)}, 1},
                 /* Kubernetes, cgroupfs driver */
-                {"/kubepods/burstable/pod" UID "/" ID, {OF_POD(CONTAINER_CRI, ID, UID, POD_QOS_BURSTABLE)},
-                                1},
-                {"/kubepods/besteffort/pod" UID "/" ID,
-                                {OF_POD(CONTAINER_CRI, ID, UID, POD_QOS_BEST_EFFORT)}, 1},
+                {"/kubepods/burstable/pod" UID "/" ID, {OF_POD(CONTAINER_CRI, ID, UID, POD_QOS_BURSTABLE)}, 1},
+                {"/kubepods/besteffort/pod" UID "/" ID, {OF_POD(CONTAINER_CRI, ID, UID, POD_QOS_BEST_EFFORT)}, 1},
                 {"/kubepods/pod" UID "/" ID, {OF_POD(CONTAINER_CRI, ID, UID, POD_QOS_GUARANTEED)}, 1},
                 {"/kubepods/pod" UID "/crio-" ID, {OF_POD(CONTAINER_CRIO, ID, UID, POD_QOS_GUARANTEED)}, 1},
                 /* kind: a node is a container */
                 {"/system.slice/docker-" ID2 ".scope/kubelet.slice/kubelet-kubepods.slice/"
-                 "kubelet-kubepods-burstable.slice/kubelet-kubepods-burstable-pod" UID_
-                 ".slice/cri-containerd-" ID ".scope",
+                 "kubelet-kubepods-burstable.slice/kubelet-kubepods-burstable-pod" UID_ ".slice/cri-containerd-" ID
+                 ".scope",
                                 {NAMED(CONTAINER_DOCKER, ID2),
                                                 {.engine = CONTAINER_CONTAINERD,
                                                                 .id = ID,
@@ -135,8 +132,7 @@ static const Sample samples[] = {
                 {"/system.slice/slurmstepd.scope/job_x/step_0", {}, 0},
                 /* a container in a step, steps in a pod */
                 {"/system.slice/slurmstepd.scope/job_9/step_0/user/libpod-" ID ".scope",
-                                {{.engine = CONTAINER_PODMAN, .id = ID, .slurm = "9.0", .delegated = true}},
-                                1},
+                                {{.engine = CONTAINER_PODMAN, .id = ID, .slurm = "9.0", .delegated = true}}, 1},
                 {"/kubepods.slice/kubepods-pod" UID_ ".slice/cri-containerd-" ID
                  ".scope/system.slice/slurmstepd.scope/job_9/step_0/user/task_0",
                                 {OF_POD(CONTAINER_CONTAINERD, ID, UID, POD_QOS_GUARANTEED),
@@ -146,8 +142,7 @@ static const Sample samples[] = {
                 /* machines and LXC */
                 {"/machine.slice/systemd-nspawn@web.service/payload/system.slice/nginx.service",
                                 {NAMED(CONTAINER_MACHINE, "web")}, 1},
-                {"/machine.slice/machine-gpu\\x2dbox.scope/payload", {NAMED(CONTAINER_MACHINE, "gpu-box")},
-                                1},
+                {"/machine.slice/machine-gpu\\x2dbox.scope/payload", {NAMED(CONTAINER_MACHINE, "gpu-box")}, 1},
                 {"/machine.slice/machine-a\\xffb.scope", {NAMED(CONTAINER_MACHINE, "a\\xffb")}, 1},
                 {"/machine.slice/machine-web.scope/payload/system.slice/docker-" ID ".scope",
                                 {NAMED(CONTAINER_MACHINE, "web"), INNER(CONTAINER_DOCKER, ID)}, 2},
@@ -171,9 +166,8 @@ static void check_level(const char *path, const Container *c, const Expected *e)
         if (c->engine != e->engine || !streq(c->id, strempty(e->id)) || !streq(c->pod, strempty(e->pod)) ||
                         c->qos != e->qos || !streq(container_slurm_name(c, slurm), strempty(e->slurm)) ||
                         c->delegated != e->delegated)
-                fail_msg("%s: %s '%s' pod '%s' (%s) slurm '%s'%s", path,
-                                container_engine_to_string(c->engine), c->id, c->pod,
-                                pod_qos_to_string(c->qos), slurm, c->delegated ? " delegated" : "");
+                fail_msg("%s: %s '%s' pod '%s' (%s) slurm '%s'%s", path, container_engine_to_string(c->engine), c->id,
+                                c->pod, pod_qos_to_string(c->qos), slurm, c->delegated ? " delegated" : "");
 }
 
 static void test_samples(void **state) {
@@ -213,8 +207,7 @@ static void test_innermost(void **state) {
         assert_string_equal(n.pod, UID);
         assert_string_equal(n.pod_qos, "guaranteed");
         assert_string_equal(n.slurm_job, "");
-        container_names("/kubepods/burstable/pod" UID "/" ID
-                        "/system.slice/slurmstepd.scope/job_9/step_0/user/task_0",
+        container_names("/kubepods/burstable/pod" UID "/" ID "/system.slice/slurmstepd.scope/job_9/step_0/user/task_0",
                         &n);
         assert_string_equal(n.container, "cri:" ID);
         assert_string_equal(n.pod, UID);

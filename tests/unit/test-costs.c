@@ -64,8 +64,7 @@ static void test_doubt(void **state) {
         Costs all = costs_votes(&v);
         assert_int_equal(costs_for(vote, &all, now).hold_ns, high);
         for (unsigned halved = 0; halved < 80; halved++, now += COSTS_DOUBT_NS)
-                assert_int_equal(costs_for(vote, &all, now).hold_ns,
-                                MAX(halved < 64 ? high >> halved : 0, 1U));
+                assert_int_equal(costs_for(vote, &all, now).hold_ns, MAX(halved < 64 ? high >> halved : 0, 1U));
 
         /* Tried again, and as dear as ever. */
         costs_vote_learn(&v, vote, true, high, NSEC_PER_SEC, now);

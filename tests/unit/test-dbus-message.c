@@ -192,8 +192,7 @@ static void test_strings(void **state) {
                         "\xff",
                         "\xf0\x9f\x92",
         };
-        static const char *const good[] = {
-                        "", "a", "\xc3\xb6", "\xe2\x82\xac", "\xf0\x9f\x92\xa9", "\xf4\x8f\xbf\xbf"};
+        static const char *const good[] = {"", "a", "\xc3\xb6", "\xe2\x82\xac", "\xf0\x9f\x92\xa9", "\xf4\x8f\xbf\xbf"};
 
         for (size_t i = 0; i < ELEMENTSOF(good); i++)
                 assert_true(dbus_is_text(good[i]));

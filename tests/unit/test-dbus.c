@@ -124,8 +124,8 @@ static void test_addresses(void **state) {
         assert_int_equal(dbus_open(text, false, &d), -ENAMETOOLONG);
 
         /* The first that is there; the way there escaped; and what else an address may say. */
-        (void) snprintf(text, sizeof(text),
-                        "tcp:host=a;unix:path=/nonexistent;unix:guid=0123,path=/tmp%%2f%s", folder + 5);
+        (void) snprintf(text, sizeof(text), "tcp:host=a;unix:path=/nonexistent;unix:guid=0123,path=/tmp%%2f%s",
+                        folder + 5);
         (void) snprintf(text + strlen(text), sizeof(text) - strlen(text), "/bus,x=y;unix:path=/never");
         assert_int_equal(dbus_open(text, false, &d), 0);
         int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
@@ -383,9 +383,8 @@ static void send_fds(const Peer *p, const void *data, size_t n, unsigned n_fds) 
         struct msghdr h = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control};
 
         h.msg_controllen = CMSG_SPACE(sizeof(int) * n_fds);
-        control.header = (struct cmsghdr){.cmsg_level = SOL_SOCKET,
-                        .cmsg_type = SCM_RIGHTS,
-                        .cmsg_len = CMSG_LEN(sizeof(int) * n_fds)};
+        control.header = (struct cmsghdr){
+                        .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int) * n_fds)};
         for (unsigned i = 0; i < n_fds; i++)
                 memcpy(CMSG_DATA(&control.header) + i * sizeof(int), &p->fd, sizeof(int));
         assert_int_equal(sendmsg(p->fd, &h, MSG_NOSIGNAL), n);

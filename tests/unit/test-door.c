@@ -372,10 +372,8 @@ static void test_descriptors_come_with_their_message(void **state) {
                 struct cmsghdr header;
                 char space[CMSG_SPACE(sizeof(int))];
         } control = {.header = {CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS}};
-        struct msghdr m = {.msg_iov = &part,
-                        .msg_iovlen = 1,
-                        .msg_control = &control,
-                        .msg_controllen = sizeof(control)};
+        struct msghdr m = {
+                        .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
         memcpy(CMSG_DATA(&control.header), sent, sizeof(int));
         assert_int_equal(sendmsg(g.fd, &m, 0), part.iov_len);
         for (unsigned i = 0; i < 2; i++) {
@@ -453,10 +451,8 @@ static void connect_with(int along) {
         } control = {.header = {CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS}};
         char byte = 0;
         struct iovec part = {.iov_base = &byte, .iov_len = 1};
-        const struct msghdr m = {.msg_iov = &part,
-                        .msg_iovlen = 1,
-                        .msg_control = &control,
-                        .msg_controllen = sizeof(control)};
+        const struct msghdr m = {
+                        .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
         int fd = connect_to_door();
 
         memcpy(CMSG_DATA(&control.header), &along, sizeof(along));

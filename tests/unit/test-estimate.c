@@ -76,8 +76,7 @@ static void test_correction(void **state) {
 
 /* The policy hears late that a run has ended: what was told stays, until as much has been counted again. */
 static void test_told(void **state) {
-        const uint64_t counted[] = {5 * MS, 2 * MS, 4 * MS, 6 * MS},
-                       told[] = {5 * MS, 5 * MS, 5 * MS, 6 * MS};
+        const uint64_t counted[] = {5 * MS, 2 * MS, 4 * MS, 6 * MS}, told[] = {5 * MS, 5 * MS, 5 * MS, 6 * MS};
         Estimate e = {0};
 
         for (size_t i = 0; i < ELEMENTSOF(counted); i++) {
@@ -172,8 +171,7 @@ static void test_any_order(void **state) {
                                 estimate_settle(&e, now, counted);
                                 break;
                         case 4:
-                                estimate_driver(&e, now, counted, (uint64_t) rand() * MS,
-                                                (uint64_t) rand() * MS);
+                                estimate_driver(&e, now, counted, (uint64_t) rand() * MS, (uint64_t) rand() * MS);
                                 break;
                         default:
                                 break;

@@ -170,8 +170,7 @@ static size_t count_lines(const char *text) {
 
 /* Whatever there is, no more series than that, and nothing is lost. */
 static void bounds(void **state) {
-        static const size_t sizes[][2] = {
-                        {0, 0}, {1, 0}, {0, 1}, {1, 1}, {3, 30}, {1, 500}, {100, 3}, {500, 5000}};
+        static const size_t sizes[][2] = {{0, 0}, {1, 0}, {0, 1}, {1, 1}, {3, 30}, {1, 500}, {100, 3}, {500, 5000}};
 
         for (size_t i = 0; i < ELEMENTSOF(sizes); i++)
                 for (size_t max = SERIES_MIN; max <= 8000; max *= 2) {
@@ -194,8 +193,7 @@ static void bounds(void **state) {
                                 s->devices[k].memory = s->devices[k].memory_used = 1;
                                 s->devices[k].temperature = s->devices[k].power = 1;
                         }
-                        s->n_clients = s->n_queues = s->n_edges = s->n_verdicts = s->n_wakeups =
-                                        s->n_lease_expired = 1;
+                        s->n_clients = s->n_queues = s->n_edges = s->n_verdicts = s->n_wakeups = s->n_lease_expired = 1;
                         _cleanup_(others_freep)
                         Others *others = others_new();
                         assert_int_equal(selection_make(s, max, others, &chosen), 0);
@@ -447,11 +445,8 @@ static Snapshot *example(void) {
         s->n_wakeups = 6;
         s->n_lease_expired = 7;
         s->seconds = 0.25;
-        s->decision = (SnapshotHistogram){.n_bounds = 2,
-                        .bounds_us = {1, 67108864},
-                        .counts = {1, 2},
-                        .sum_us = 1500001,
-                        .count = 3};
+        s->decision = (SnapshotHistogram){
+                        .n_bounds = 2, .bounds_us = {1, 67108864}, .counts = {1, 2}, .sum_us = 1500001, .count = 3};
         d->name = strdup("A \"GPU\"");
         d->backend = strdup("kfd");
         d->policy = strdup("tree");
@@ -509,8 +504,7 @@ static void expositions(void **state) {
                         "xsched_group_priority{" GROUP_LABELS "} -50\n",
                         "xsched_exporter_collect_seconds 0.25\n",
         };
-        static const char *const neither[] = {
-                        "xsched_device_kept_seconds_total{", "power_watts{", "pod=", "(others)"};
+        static const char *const neither[] = {"xsched_device_kept_seconds_total{", "power_watts{", "pod=", "(others)"};
         static const char *const open[] = {
                         "# TYPE xsched_edges counter\n",
                         "# UNIT xsched_group_run_seconds seconds\n",
@@ -570,8 +564,7 @@ static int write_example(void) {
         size_t size;
 
         s->host.known = true;
-        if (selection_make(s, SERIES_DEFAULT, NULL, &chosen) < 0 ||
-                        render(s, &chosen, FORMAT_TEXT, &text, &size) < 0)
+        if (selection_make(s, SERIES_DEFAULT, NULL, &chosen) < 0 || render(s, &chosen, FORMAT_TEXT, &text, &size) < 0)
                 return EXIT_FAILURE;
         (void) fwrite(text, 1, size, stdout);
         free(text);

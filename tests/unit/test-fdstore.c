@@ -62,10 +62,8 @@ static const char *receive(int *ret_fd) {
                 struct cmsghdr align;
         } control;
         struct iovec iov = {.iov_base = text, .iov_len = sizeof(text) - 1};
-        struct msghdr m = {.msg_iov = &iov,
-                        .msg_iovlen = 1,
-                        .msg_control = &control,
-                        .msg_controllen = sizeof(control)};
+        struct msghdr m = {
+                        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
 
         ssize_t n = recvmsg(manager, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
         text[n > 0 ? n : 0] = '\0';
@@ -93,8 +91,8 @@ static StoredClient make_client(uint64_t id) {
                         .id = id,
                         .fds =
                                         {
-                                                        [FD_PAGE] = memfd_create("page",
-                                                                        MFD_CLOEXEC | MFD_ALLOW_SEALING),
+                                                        [FD_PAGE] = memfd_create(
+                                                                        "page", MFD_CLOEXEC | MFD_ALLOW_SEALING),
                                                         [FD_LIFELINE] = pair[0],
                                                         [FD_WAKE] = eventfd(0, EFD_CLOEXEC),
                                                         [FD_PIDFD] = pidfd_open(getpid(), 0),
@@ -115,8 +113,7 @@ static void test_push_and_remove(void **state) {
         for (FdRole r = 0; r < _FD_ROLE_MAX; r++) {
                 char expected[128];
                 int fd;
-                (void) snprintf(expected, sizeof(expected), "FDSTORE=1\nFDPOLL=0\nFDNAME=c12-%s",
-                                fd_role_to_string(r));
+                (void) snprintf(expected, sizeof(expected), "FDSTORE=1\nFDPOLL=0\nFDNAME=c12-%s", fd_role_to_string(r));
                 assert_string_equal(receive(&fd), expected);
                 assert_true(same_file(fd, c.fds[r]));
                 safe_close(fd);
@@ -126,8 +123,7 @@ static void test_push_and_remove(void **state) {
         assert_int_equal(fdstore_remove(12), 1);
         for (FdRole r = 0; r < _FD_ROLE_MAX; r++) {
                 char expected[128];
-                (void) snprintf(expected, sizeof(expected), "FDSTOREREMOVE=1\nFDNAME=c12-%s",
-                                fd_role_to_string(r));
+                (void) snprintf(expected, sizeof(expected), "FDSTOREREMOVE=1\nFDNAME=c12-%s", fd_role_to_string(r));
                 assert_string_equal(receive(NULL), expected);
         }
         assert_string_equal(receive(NULL), "");
@@ -212,8 +208,7 @@ static void collect_in_child(const Handed *handed, size_t n, int (*check)(Stored
                         (void) dup2(high[i], 3 + (int) i);
                         (void) close(high[i]);
                         size_t used = strlen(names);
-                        (void) snprintf(names + used, sizeof(names) - used, "%s%s", i > 0 ? ":" : "",
-                                        handed[i].name);
+                        (void) snprintf(names + used, sizeof(names) - used, "%s%s", i > 0 ? ":" : "", handed[i].name);
                 }
                 (void) snprintf(number, sizeof(number), "%i", getpid());
                 (void) setenv("LISTEN_PID", number, 1);

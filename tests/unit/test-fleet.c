@@ -85,8 +85,7 @@ static void test_not_philly(void **state) {
 }
 
 static int read_pai(const char *jobs, const char *tasks, Trace *ret) {
-        FILE *a = fmemopen((void *) jobs, strlen(jobs), "r"),
-             *b = fmemopen((void *) tasks, strlen(tasks), "r");
+        FILE *a = fmemopen((void *) jobs, strlen(jobs), "r"), *b = fmemopen((void *) tasks, strlen(tasks), "r");
 
         assert_non_null(a);
         assert_non_null(b);
@@ -96,10 +95,10 @@ static int read_pai(const char *jobs, const char *tasks, Trace *ret) {
         return r;
 }
 
-#define PAI_JOBS                                                                                            \
-        "job_name,inst_id,user,status,start_time,end_time\n"                                                \
-        "a,i1,58540f191766,Terminated,4550879.0,4551416.0\n"                                                \
-        "b,i2,58540f191766,Terminated,4550880.0,4551416.0\n"                                                \
+#define PAI_JOBS                                                                                                       \
+        "job_name,inst_id,user,status,start_time,end_time\n"                                                           \
+        "a,i1,58540f191766,Terminated,4550879.0,4551416.0\n"                                                           \
+        "b,i2,58540f191766,Terminated,4550880.0,4551416.0\n"                                                           \
         "c,i3,58540f191766,Running,4550900.0,\n"
 
 /* Two halves are two services; workers of whole GPUs one gang, without the servers of parameters; one still runs. */
@@ -107,15 +106,14 @@ static void test_pai(void **state) {
         _cleanup_(free_trace)
         Trace t = {0};
 
-        assert_return_code(
-                        read_pai(PAI_JOBS,
-                                        "a,evaluator,2.0,Terminated,4551000.0,4551038.0,600.0,29.296875,50.0,MISC\n"
-                                        "b,worker,3.0,Terminated,4551000.0,4551100.0,600.0,29.296875,200.0,V100\r\n"
-                                        "b,chief,1.0,Terminated,4551000.0,4551090.0,600.0,29.296875,100.0,\n"
-                                        "b,ps,4.0,Terminated,4551000.0,4551100.0,600.0,29.296875,,\n"
-                                        "c,worker,1.0,Running,4551000.0,,600.0,29.296875,100.0,P100\n"
-                                        "nobody's,worker,1.0,Terminated,4551000.0,4551001.0,1.0,1.0,100.0,P100\n",
-                                        &t),
+        assert_return_code(read_pai(PAI_JOBS,
+                                           "a,evaluator,2.0,Terminated,4551000.0,4551038.0,600.0,29.296875,50.0,MISC\n"
+                                           "b,worker,3.0,Terminated,4551000.0,4551100.0,600.0,29.296875,200.0,V100\r\n"
+                                           "b,chief,1.0,Terminated,4551000.0,4551090.0,600.0,29.296875,100.0,\n"
+                                           "b,ps,4.0,Terminated,4551000.0,4551100.0,600.0,29.296875,,\n"
+                                           "c,worker,1.0,Running,4551000.0,,600.0,29.296875,100.0,P100\n"
+                                           "nobody's,worker,1.0,Terminated,4551000.0,4551001.0,1.0,1.0,100.0,P100\n",
+                                           &t),
                         0);
         trace_sort(&t, 1);
         assert_int_equal(t.n, 3);
@@ -137,9 +135,7 @@ static void test_not_pai(void **state) {
 
         assert_int_equal(read_pai("a,b\n", "", &t), -EINVAL);
         assert_int_equal(read_pai(PAI_JOBS, "a,b,c,d,e,f,g,h,i,j,k,l,m\n", &t), -EINVAL);
-        assert_return_code(
-                        read_pai(PAI_JOBS, "a,w,1e9,T,-1,nan,x,x,1e300,x\na,w,1,T,0,1e99,x,x,100,x\n", &t),
-                        0);
+        assert_return_code(read_pai(PAI_JOBS, "a,w,1e9,T,-1,nan,x,x,1e300,x\na,w,1,T,0,1e99,x,x,100,x\n", &t), 0);
         assert_int_equal(t.n, 0);
         assert_int_equal(t.n_left_out, 2);
 }
@@ -308,8 +304,7 @@ static void test_histogram(void **state) {
         assert_near((double) histogram_percentile(h, 99), 990000, 990000 / 32.0);
         assert_near((double) histogram_percentile(h, 100), (double) UINT64_MAX, (double) UINT64_MAX / 32);
         for (unsigned i = 0; i < 63; i++)
-                assert_int_equal(histogram_cell(UINT64_C(1) << i) < histogram_cell(UINT64_C(1) << (i + 1)),
-                                true);
+                assert_int_equal(histogram_cell(UINT64_C(1) << i) < histogram_cell(UINT64_C(1) << (i + 1)), true);
 }
 
 int main(void) {

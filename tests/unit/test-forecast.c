@@ -21,8 +21,7 @@ static void test_periods(void **state) {
                 assert_false(forecast_learn(&f, PERIOD_NS + jitter[i] * NSEC_PER_USEC, &period, &spread));
         assert_true(forecast_learn(&f, PERIOD_NS + jitter[7] * NSEC_PER_USEC, &period, &spread));
         assert_in_range(period, PERIOD_NS + 40 * NSEC_PER_USEC, PERIOD_NS + 50 * NSEC_PER_USEC);
-        assert_in_range(spread, FORECAST_MARGIN_NS + 30 * NSEC_PER_USEC,
-                        FORECAST_MARGIN_NS + 40 * NSEC_PER_USEC);
+        assert_in_range(spread, FORECAST_MARGIN_NS + 30 * NSEC_PER_USEC, FORECAST_MARGIN_NS + 40 * NSEC_PER_USEC);
 
         /* One visit left out, or one too many, is none; two are. */
         assert_true(forecast_learn(&f, 2 * PERIOD_NS, &period, &spread));

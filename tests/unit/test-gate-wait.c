@@ -276,8 +276,7 @@ static void test_longjmp(void **state) {
         assert_int_equal(page_slot_read_in_flight(fake_slot(x->f, 0)), 0);
         atomic_store(&l.began, -1);
         assert_true(sleeps());
-        assert_int_equal(fake_counted(x->f, 0),
-                        1); /* the new one; the old one is taken back, and its wait with it */
+        assert_int_equal(fake_counted(x->f, 0), 1); /* the new one; the old one is taken back, and its wait with it */
         assert_true(has_waiters(x, 0, 1));
         fake_run(x->f, 0);
         assert_int_equal(pthread_join(l.thread, NULL), 0);

@@ -64,8 +64,7 @@ static void test_attach_watched(void **state) {
 static void test_used_slot(void **state) {
         Fixture *x = *state;
 
-        memset((void *) &fake_slot(x->f, 9)->outstanding, 0xa5,
-                        PAGE_LINE); /* left over from a previous owner */
+        memset((void *) &fake_slot(x->f, 9)->outstanding, 0xa5, PAGE_LINE); /* left over from a previous owner */
         assert_int_equal(attach(x, 9), 0);
         assert_int_equal(atomic_load(&fake_slot(x->f, 9)->outstanding), 0);
         assert_int_equal(atomic_load(&fake_slot(x->f, 9)->waiters), 0);
@@ -155,8 +154,7 @@ static void test_threshold_tracks(void **state) {
         for (int i = 0; i < 200; i++)
                 gate_complete(&x->gate, 1, 1);
         assert_in_range(gate_limit(&x->gate), 25000, 250000);
-        gate_complete(&x->gate, 1,
-                        UINT64_MAX); /* an absurd time is no division by it, and no negative mean */
+        gate_complete(&x->gate, 1, UINT64_MAX); /* an absurd time is no division by it, and no negative mean */
         assert_int_equal(gate_limit(&x->gate), 2);
 
         atomic_store(&s->budget_us, 0);
@@ -311,8 +309,7 @@ static void test_errno(void **state) {
         assert_int_equal(attach(x, 0), 0);
         page_slot_set_watch(fake_slot(x->f, 0), WATCH_ALL);
         uint64_t full = UINT64_MAX - 1;
-        assert_int_equal(write(x->f->wake, &full, sizeof(full)),
-                        sizeof(full)); /* every further write fails */
+        assert_int_equal(write(x->f->wake, &full, sizeof(full)), sizeof(full)); /* every further write fails */
         gate_begin(&x->gate, GATE_WAIT);
         fake_hold(x->f, 0, PAGE_LEASE_NS / 100);
         gate_begin(&x->gate, GATE_WAIT); /* the futex times out */
@@ -335,8 +332,7 @@ static void forbid_system_calls(void) {
         };
         struct sock_fprog program = {.len = ELEMENTSOF(filter), .filter = filter};
 
-        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
-                        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) < 0)
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) < 0)
                 _exit(77);
 }
 

@@ -66,8 +66,7 @@ static void sysfs(void **state) {
 
 /* A partition of a GPU has no place of its own on the bus; a function that is there is its own device. */
 static void partition(void **state) {
-        const PciAddress of_partition = {0, 0x65, 0, 5}, function = {0, 0x65, 0, 1},
-                         nobody = {0, 0x66, 0, 5};
+        const PciAddress of_partition = {0, 0x65, 0, 5}, function = {0, 0x65, 0, 1}, nobody = {0, 0x66, 0, 5};
         GpuMetrics m;
 
         scratch_root_put(DEVICE "/vendor", "0x1002\n");
@@ -85,11 +84,8 @@ static void partition(void **state) {
 
 static void completion(void **state) {
         GpuMetrics m = GPU_METRICS_NULL;
-        const GpuMetrics other = {.utilisation = 3,
-                        .temperature_mc = 4,
-                        .vram_total = 5,
-                        .vram_used = 6,
-                        .power_uw = 7};
+        const GpuMetrics other = {
+                        .utilisation = 3, .temperature_mc = 4, .vram_total = 5, .vram_used = 6, .power_uw = 7};
 
         m.utilisation = 1;
         m.vram_used = 1; /* without a total it is worth nothing */
@@ -102,11 +98,8 @@ static void completion(void **state) {
 }
 
 static void written_and_read(void **state) {
-        const GpuMetrics all = {.utilisation = 100,
-                        .temperature_mc = -1,
-                        .vram_total = 1,
-                        .vram_used = 0,
-                        .power_uw = 2};
+        const GpuMetrics all = {
+                        .utilisation = 100, .temperature_mc = -1, .vram_total = 1, .vram_used = 0, .power_uw = 2};
         const GpuMetrics samples[] = {all, GPU_METRICS_NULL};
 
         for (size_t i = 0; i < ELEMENTSOF(samples); i++) {

@@ -38,8 +38,8 @@ static void test_fdinfo(void **state) {
         check_fdinfo("drm-client-id:\t1\ndrm-pdev:\t0000:65:00.0\ndrm-engine-gfx:\t9999999999999999999 ns\n"
                      "drm-engine-a:\t9999999999999999999 ns\n",
                         1, 1, UINT64_MAX);
-        check_fdinfo("drm-client-id:\t1\ndrm-pdev:\t0000:65:00.0\ndrm-engine-gfx:\t-5 MiB\ndrm-engine-:\t x\n",
-                        0, 0, 0);
+        check_fdinfo("drm-client-id:\t1\ndrm-pdev:\t0000:65:00.0\ndrm-engine-gfx:\t-5 MiB\ndrm-engine-:\t x\n", 0, 0,
+                        0);
 }
 
 static void put(const char *root, const char *path, const char *text) {
@@ -89,10 +89,8 @@ static void test_kfd(void **state) {
 
         /* What the kernel counts exactly goes first, each client once, and never for longer than the time that
          * passed. */
-        put(root, "proc/10/fdinfo/3",
-                        "drm-client-id:\t5\ndrm-pdev:\t0000:65:00.0\ndrm-engine-compute:\t1000000 ns\n");
-        put(root, "proc/10/fdinfo/4",
-                        "drm-client-id:\t5\ndrm-pdev:\t0000:65:00.0\ndrm-engine-compute:\t1000000 ns\n");
+        put(root, "proc/10/fdinfo/3", "drm-client-id:\t5\ndrm-pdev:\t0000:65:00.0\ndrm-engine-compute:\t1000000 ns\n");
+        put(root, "proc/10/fdinfo/4", "drm-client-id:\t5\ndrm-pdev:\t0000:65:00.0\ndrm-engine-compute:\t1000000 ns\n");
         (void) usleep(2000);
         assert_int_equal(gpu_usage_read(u, pids, 2, &span, &ran), 0);
         assert_int_equal(ran, 1000);

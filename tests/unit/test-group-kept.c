@@ -45,8 +45,7 @@ static const char *const classes[] = {"default", "batch", "fast", "capped", "nob
 
 static void put_classes(void) {
         put(ETC "/classes.d/default.class", "[Class]\nWeight=90\n");
-        put(ETC "/classes.d/batch.class",
-                        "[Class]\nPriority=-10\nWeight=20\nThreshold=3\n[Match]\nUnit=a.service\n");
+        put(ETC "/classes.d/batch.class", "[Class]\nPriority=-10\nWeight=20\nThreshold=3\n[Match]\nUnit=a.service\n");
         put(ETC "/classes.d/fast.class", "[Class]\nPriority=10\nMin=10%\n");
         put(ETC "/classes.d/capped.class", "[Class]\nMax=50%\nPeriod=20ms\n[Match]\nUser=1000\n");
 }
@@ -90,16 +89,14 @@ static void assert_same(const char *name, const SettingsResolved *kept, const Se
         settings_from_resolved(fresh, &now);
         for (SettingsKey k = 0; k < _SETTINGS_KEY_MAX; k++)
                 if (!settings_holds(kept, &now, k) || kept->from[k] != fresh->from[k]) {
-                        print_error("%s: %s is not what its layers say: it is from %s, and should be from %s\n",
-                                        name, settings_key_to_string(k),
-                                        settings_source_to_string(kept->from[k]),
+                        print_error("%s: %s is not what its layers say: it is from %s, and should be from %s\n", name,
+                                        settings_key_to_string(k), settings_source_to_string(kept->from[k]),
                                         settings_source_to_string(fresh->from[k]));
                         same = false;
                 }
         if (!same)
                 fail_msg("%s: what is kept is from %s, and what is so from %s", name,
-                                settings_source_to_string(kept->source),
-                                settings_source_to_string(fresh->source));
+                                settings_source_to_string(kept->source), settings_source_to_string(fresh->source));
 }
 
 static void lower(const Manager *m, SettingsResolved *r, const Settings *s, SettingsSource source) {
@@ -113,8 +110,7 @@ static void check_group(Group *g) {
 
         settings_resolve(layers, n, manager_lookup_class, g->manager, &r);
         if (g->kind == GROUP_JOB &&
-                        (r.from[SETTINGS_MIN] == SETTINGS_FROM_CLASS ||
-                                        r.from[SETTINGS_MIN] == SETTINGS_FROM_DEFAULT))
+                        (r.from[SETTINGS_MIN] == SETTINGS_FROM_CLASS || r.from[SETTINGS_MIN] == SETTINGS_FROM_DEFAULT))
                 r.policy.min = 0;
         n = group_lowering_layers(g, lowering);
         (void) settings_lower_by_layers(&r, lowering, n, manager_lookup_class, g->manager);
@@ -141,8 +137,8 @@ static void check_client(Client *c) {
                 if (q->priority_hint < 0 && !settings_has(&q->override, SETTINGS_PRIORITY)) {
                         Settings hint = SETTINGS_NULL;
 
-                        (void) settings_set_priority(&hint,
-                                        MAX(r.policy.priority + q->priority_hint, POLICY_PRIORITY_MIN));
+                        (void) settings_set_priority(
+                                        &hint, MAX(r.policy.priority + q->priority_hint, POLICY_PRIORITY_MIN));
                         lower(c->manager, &r, &hint, SETTINGS_FROM_WISH);
                 }
                 lower(c->manager, &r, &q->wish, SETTINGS_FROM_WISH);
@@ -224,10 +220,7 @@ static void change_client(Client *c) {
 }
 
 static void make_job(Manager *m, Job **jobs) {
-        JobParameters p = {.name = "job",
-                        .settings = random_settings(),
-                        .lowers = pick(2) == 0,
-                        .uid = getuid()};
+        JobParameters p = {.name = "job", .settings = random_settings(), .lowers = pick(2) == 0, .uid = getuid()};
         Job **j = jobs + pick(4);
         Group *g = some_group(m);
 
@@ -313,8 +306,7 @@ static void test_random(void **state) {
 }
 
 int main(void) {
-        const struct CMUnitTest tests[] = {
-                        cmocka_unit_test_setup_teardown(test_random, config_setup, config_teardown)};
+        const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(test_random, config_setup, config_teardown)};
 
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,8 +35,7 @@ static void test_states(void **state) {
 }
 
 static void test_judgements(void **state) {
-        const HostProcess none = {.layers = 0}, unknown = {.layers = -ENOENT},
-                          off = {.layers = 1, .disabled = true};
+        const HostProcess none = {.layers = 0}, unknown = {.layers = -ENOENT}, off = {.layers = 1, .disabled = true};
 
         assert_int_equal(host_judge(&unknown, 2), HOST_SCHEDULED);
         assert_int_equal(host_judge(&unknown, 0), HOST_NO_QUEUE);

@@ -45,8 +45,7 @@ _Static_assert(sizeof(rings[0][0]) == KFD_AQL_PACKET_SIZE, "an AQL packet");
 
 static int driver_update(const KfdUpdateQueue *u) {
         if (u->queue_id >= QUEUES || driver.gone[u->queue_id] ||
-                        u->ring_base_address != (uintptr_t) rings[u->queue_id] ||
-                        u->ring_size != sizeof(rings[0])) {
+                        u->ring_base_address != (uintptr_t) rings[u->queue_id] || u->ring_size != sizeof(rings[0])) {
                 errno = EFAULT;
                 return -1;
         }
@@ -290,15 +289,13 @@ static void test_each_error(void **state) {
                                         if (up)
                                                 assert_int_equal(hold(QUEUES), 0);
                                         script(skip, 1, (Step){errors[k].error, late});
-                                        assert_int_equal(up ? release(QUEUES) : hold(QUEUES),
-                                                        -errors[k].error);
+                                        assert_int_equal(up ? release(QUEUES) : hold(QUEUES), -errors[k].error);
                                         assert_held(up);
                                         assert_settled();
                                         assert_int_equal(device.degraded, errors[k].degrades);
                                         assert_int_equal(device.level,
                                                         errors[k].degrades ? LEVEL_GATE : LEVEL_INTERRUPT);
-                                        assert_int_equal(device.error,
-                                                        errors[k].degrades ? -errors[k].error : 0);
+                                        assert_int_equal(device.error, errors[k].degrades ? -errors[k].error : 0);
 
                                         /* A release is tried whatever the level is. */
                                         script(0, 0, (Step){});
@@ -492,8 +489,8 @@ static void test_errno(void **state) {
 }
 
 static void test_level(void **state) {
-        KfdNode gfx803 = {.gfx_version = 80003}, gfx90a = {.gfx_version = 90010},
-                gfx1030 = {.gfx_version = 100300}, gfx1100 = {.gfx_version = 110000};
+        KfdNode gfx803 = {.gfx_version = 80003}, gfx90a = {.gfx_version = 90010}, gfx1030 = {.gfx_version = 100300},
+                gfx1100 = {.gfx_version = 110000};
 
         assert_int_equal(kfd_hal_level(&gfx803, true), LEVEL_GATE); /* doorbells of another kind */
         assert_int_equal(kfd_hal_level(&gfx90a, true), LEVEL_INTERRUPT);

@@ -19,10 +19,8 @@ static void test_modes(void **state) {
 
         assert_int_equal(kfd_privileged_mode_from_string("criu"), KFD_PRIVILEGED_CRIU);
         assert_string_equal(kfd_privileged_mode_to_string(KFD_PRIVILEGED_DEBUG), "debug");
-        assert_int_equal(kfd_target_open(KFD_PRIVILEGED_NO, PID, START, false, &fake_target_sys, &t),
-                        -EINVAL);
-        assert_int_equal(kfd_target_open(_KFD_PRIVILEGED_MODE_MAX, PID, START, false, &fake_target_sys, &t),
-                        -EINVAL);
+        assert_int_equal(kfd_target_open(KFD_PRIVILEGED_NO, PID, START, false, &fake_target_sys, &t), -EINVAL);
+        assert_int_equal(kfd_target_open(_KFD_PRIVILEGED_MODE_MAX, PID, START, false, &fake_target_sys, &t), -EINVAL);
         assert_int_equal(t.pidfd, -EBADF);
 }
 
@@ -44,8 +42,7 @@ static void test_old_driver(void **state) {
         KfdTarget t = KFD_TARGET_NULL;
 
         driver.minor = KFD_API_DBG_TRAP - 1;
-        assert_int_equal(kfd_target_open(KFD_PRIVILEGED_DEBUG, PID, START, false, &fake_target_sys, &t),
-                        -ENOSYS);
+        assert_int_equal(kfd_target_open(KFD_PRIVILEGED_DEBUG, PID, START, false, &fake_target_sys, &t), -ENOSYS);
         t = open_target(KFD_PRIVILEGED_CRIU);
         driver.no_criu = true;
         assert_int_equal(kfd_target_hold(&t), -ENOSYS);
@@ -69,8 +66,7 @@ static void test_hold_release(void **state) {
                         assert_int_equal(t.state, KFD_TARGET_HELD);
                         assert_int_equal(kfd_target_hold(&t), 0); /* not counted */
                         assert_truth(&t);
-                        assert_int_equal(n_suspended(),
-                                        mode == KFD_PRIVILEGED_DEBUG ? QUEUES - QUEUES / 7 : 0);
+                        assert_int_equal(n_suspended(), mode == KFD_PRIVILEGED_DEBUG ? QUEUES - QUEUES / 7 : 0);
                         assert_int_equal(kfd_target_release(&t), 0);
                         assert_int_equal(kfd_target_release(&t), 0);
                         assert_truth(&t);
@@ -154,8 +150,7 @@ static void test_may_not_trace(void **state) {
 
         driver.may_trace = false;
         assert_int_equal(kfd_target_hold(&t), -EPERM);
-        assert_int_equal(driver.n_seizes,
-                        2); /* nobody of ours to wait for: the second is for one that has just gone */
+        assert_int_equal(driver.n_seizes, 2); /* nobody of ours to wait for: the second is for one that has just gone */
         assert_truth(&t);
         driver.may_trace = true;
         assert_int_equal(kfd_target_hold(&t), 0);
@@ -247,8 +242,7 @@ static void test_criu_random(void **state) {
                 driver.n_failures = driver.next_failure = 0;
                 for (unsigned k = (unsigned) rand_r(&seed) % 3; k > 0; k--)
                         fail_next(OP_CRIU(rand_r(&seed) % 2 ? KFD_CRIU_PROCESS_INFO : KFD_CRIU_UNPAUSE),
-                                        errors[(unsigned) rand_r(&seed) % ELEMENTSOF(errors)],
-                                        rand_r(&seed) % 2);
+                                        errors[(unsigned) rand_r(&seed) % ELEMENTSOF(errors)], rand_r(&seed) % 2);
                 (void) (rand_r(&seed) % 2 ? kfd_target_hold(&t) : kfd_target_release(&t));
                 assert_in_range(driver.evictions, 0, 1);
                 assert_truth(&t);
@@ -372,8 +366,8 @@ static void test_gone(void **state) {
 }
 
 static void test_explain(void **state) {
-        static const int errors[] = {-ESRCH, -ENODEV, -ENOSYS, -EPERM, -EACCES, -EOPNOTSUPP, -EAGAIN, -EBUSY,
-                        -EMLINK, -EIO, -ETIME, -EROFS};
+        static const int errors[] = {-ESRCH, -ENODEV, -ENOSYS, -EPERM, -EACCES, -EOPNOTSUPP, -EAGAIN, -EBUSY, -EMLINK,
+                        -EIO, -ETIME, -EROFS};
 
         for (size_t i = 0; i < ELEMENTSOF(errors); i++)
                 assert_string_not_equal(kfd_privileged_explain(errors[i]), strerror(-errors[i]));

@@ -92,8 +92,7 @@ static void connect_stderr_to_journal(void) {
         char name[64];
 
         assert_return_code(fstat(STDERR_FILENO, &st), errno);
-        (void) snprintf(name, sizeof(name), "%" PRIu64 ":%" PRIu64, (uint64_t) st.st_dev,
-                        (uint64_t) st.st_ino);
+        (void) snprintf(name, sizeof(name), "%" PRIu64 ":%" PRIu64, (uint64_t) st.st_dev, (uint64_t) st.st_ino);
         assert_return_code(setenv("JOURNAL_STREAM", name, 1), errno);
 }
 
@@ -153,8 +152,8 @@ static void test_change(void **state) {
         const LogCaller root = {.pid = 8, .unit = "a.service", .group = "/system.slice/a.service"};
 
         log_set_target(LOG_TARGET_JOURNAL);
-        (void) log_event(LOG_INFO, NULL,
-                        LOG_FIELDS(.caller = &root, .key = "Class", .old = "", .new = "batch"), "changed");
+        (void) log_event(LOG_INFO, NULL, LOG_FIELDS(.caller = &root, .key = "Class", .old = "", .new = "batch"),
+                        "changed");
         assert_sent("XSCHED_CALLER_UID=0");
         assert_sent("XSCHED_CALLER_PID=8");
         assert_sent("XSCHED_CALLER_UNIT=a.service");
@@ -177,8 +176,8 @@ static void test_change_with_long_paths(void **state) {
         const LogCaller alice = {.uid = 1000, .pid = 8, .unit = path, .group = path};
         log_set_target(LOG_TARGET_JOURNAL);
         (void) log_event(LOG_INFO, NULL,
-                        LOG_FIELDS(.caller = &alice, .group = path, .device = path, .key = "Weight",
-                                        .old = "1", .new = "2"),
+                        LOG_FIELDS(.caller = &alice, .group = path, .device = path, .key = "Weight", .old = "1",
+                                        .new = "2"),
                         "changed");
         assert_sent("XSCHED_CALLER_UID=1000");
         assert_sent("XSCHED_CALLER_PID=8");

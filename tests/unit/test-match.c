@@ -239,8 +239,7 @@ static void test_what_is_delegated(void **state) {
         add(&m, MATCH_UNIT, "");
         add(&m, MATCH_SLICE, "");
         add(&m, MATCH_CONTAINER, "podman:*");
-        static const char theirs[] =
-                        "/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-" ID ".scope";
+        static const char theirs[] = "/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-" ID ".scope";
         assert_false(trusted(&m, theirs));
         assert_true(all(&m, theirs, "x"));
 }

@@ -65,8 +65,8 @@ static void test_root(void **state) {
         parse(text, &s);
         assert_int_equal(oci_state_root(&s, &root), -ENOENT);
         for (int i = 0; i < 3; i++) {
-                static const char *const configs[] = {"{\"root\":{\"path\":\"/a/b\"}}",
-                                "{\"root\":{\"path\":\"rootfs\"}}", "{\"root\":7}"};
+                static const char *const configs[] = {
+                                "{\"root\":{\"path\":\"/a/b\"}}", "{\"root\":{\"path\":\"rootfs\"}}", "{\"root\":7}"};
                 FILE *f = fopen(path, "we");
 
                 assert_non_null(f);
@@ -94,13 +94,11 @@ static void check_cgroup(const char *text, const char *id, const char *expected)
 
 static void test_cgroup(void **state) {
         check_cgroup("0::/machine.slice/libpod-4711.scope\n", "4711", "/machine.slice/libpod-4711.scope");
-        check_cgroup("0::/machine.slice/libpod-4711.scope/container\n", "4711",
-                        "/machine.slice/libpod-4711.scope");
+        check_cgroup("0::/machine.slice/libpod-4711.scope/container\n", "4711", "/machine.slice/libpod-4711.scope");
         check_cgroup("9:cpu:/x/4711\n0::/docker/4711/init\n", "4711", "/docker/4711");
         check_cgroup("0::/kubepods.slice/kubepods-pod1.slice/cri-containerd-ab.scope\n", "ab",
                         "/kubepods.slice/kubepods-pod1.slice/cri-containerd-ab.scope");
-        check_cgroup("0::/system.slice/k.slice:cri-containerd:ab\n", "ab",
-                        "/system.slice/k.slice:cri-containerd:ab");
+        check_cgroup("0::/system.slice/k.slice:cri-containerd:ab\n", "ab", "/system.slice/k.slice:cri-containerd:ab");
         /* Somebody else's: of nothing that only looks alike. */
         check_cgroup("0::/user.slice/user-0.slice/session-1.scope\n", "4711", NULL);
         check_cgroup("0::/machine.slice/libpod-14711.scope\n", "4711", NULL);
@@ -139,8 +137,7 @@ static void count(const ConfProblem *p, void *userdata) {
         ++*(unsigned *) userdata;
 }
 
-static void check_rules_of(
-                const OciState *s, const char *text, unsigned problems, bool labels, const char *expected) {
+static void check_rules_of(const OciState *s, const char *text, unsigned problems, bool labels, const char *expected) {
         char path[] = "/tmp/test-oci.XXXXXX";
         AnnotationRules rules;
         unsigned n = 0;
@@ -175,10 +172,8 @@ static void test_labels(void **state) {
                         {"\"xsched.org/pod-label.app\":\"forged\","
                          "\"io.kubernetes.cri-o.Labels\":\"{\\\"app\\\":\\\"web\\\",\\\"n\\\":1}\"",
                                         "RaisingAnnotations=pod-label", "label.pod-label.app=web\n"},
-                        {"\"io.kubernetes.cri-o.Labels\":\"[\",\"xsched.org/pod-label.app\":\"forged\"", "",
-                                        ""},
-                        {"\"xsched.org/pod-label.app\":\"a\\nb\",\"xsched.org/priority-class\":\"\"", "",
-                                        ""},
+                        {"\"io.kubernetes.cri-o.Labels\":\"[\",\"xsched.org/pod-label.app\":\"forged\"", "", ""},
+                        {"\"xsched.org/pod-label.app\":\"a\\nb\",\"xsched.org/priority-class\":\"\"", "", ""},
         };
 
         for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
@@ -194,11 +189,10 @@ static void test_labels(void **state) {
 }
 
 static void test_annotations(void **state) {
-        const char *text =
-                        "{\"annotations\":{\"xsched.org/priority\":\"9\",\"xsched.org/class\":\"idle\","
-                        "\"xsched.org/weight\":\"1\\n2\",\"xsched.org/max\":\"\",\"xsched.org/nothing\":\"1\","
-                        "\"xsched.org/min\":\"1234567890123456789012345678901234567890123456789012345678901234\","
-                        "\"io.kubernetes.cri.sandbox-name\":\"web\",\"io.kubernetes.pod.namespace\":\"prod\"}}";
+        const char *text = "{\"annotations\":{\"xsched.org/priority\":\"9\",\"xsched.org/class\":\"idle\","
+                           "\"xsched.org/weight\":\"1\\n2\",\"xsched.org/max\":\"\",\"xsched.org/nothing\":\"1\","
+                           "\"xsched.org/min\":\"1234567890123456789012345678901234567890123456789012345678901234\","
+                           "\"io.kubernetes.cri.sandbox-name\":\"web\",\"io.kubernetes.pod.namespace\":\"prod\"}}";
         const char *lowering = "lower.priority=9\nlower.class=idle\n";
         AnnotationRules rules;
         OciState s;
@@ -207,8 +201,7 @@ static void test_annotations(void **state) {
         assert_int_equal(annotation_rules_read("/nonexistent", count, NULL, &rules), 0);
         check_found(&s, &rules, false, lowering);
         check_rules(&s, "", 0, lowering);
-        check_rules(&s, "[Containers]\nRaisingAnnotations=class weight\n", 0,
-                        "lower.priority=9\nclass=idle\n");
+        check_rules(&s, "[Containers]\nRaisingAnnotations=class weight\n", 0, "lower.priority=9\nclass=idle\n");
         check_rules(&s, "[Containers]\nRaisingAnnotations=class\nRaisingAnnotations=\n", 0, lowering);
         /* Nothing of a line with a mistake. */
         check_rules(&s, "[Containers]\nRaisingAnnotations=class, priority\n", 1, lowering);

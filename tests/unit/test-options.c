@@ -109,8 +109,8 @@ static void test_said(void **state) {
 
 /* One line on stderr, nothing on stdout, and the options untouched. */
 static void test_refused(void **state) {
-        static const char *const bad[] = {"--nonsense", "--config", "--log-level=loud",
-                        "--log-target=printer", "-x", "argument", "--help=yes"};
+        static const char *const bad[] = {"--nonsense", "--config", "--log-level=loud", "--log-target=printer", "-x",
+                        "argument", "--help=yes"};
 
         for (size_t i = 0; i < ELEMENTSOF(bad); i++) {
                 Options o = {.log_level = 77};
@@ -159,8 +159,7 @@ static void test_manual_page(void **state) {
                         fail_msg("--%s is in --help and not in the manual page", name);
         }
         for (char *line = strtok(options, "\n"); line; line = strtok(NULL, "\n"))
-                for (const char *s = line[0] == '*' ? line : ""; (s = next_option(s, name, sizeof(name)));
-                                n_page++) {
+                for (const char *s = line[0] == '*' ? line : ""; (s = next_option(s, name, sizeof(name))); n_page++) {
                         (void) snprintf(expected, sizeof(expected), "--%s", name);
                         if (!strstr(out, expected))
                                 fail_msg("--%s is in the manual page and not in --help", name);

@@ -246,14 +246,13 @@ static void test_garbage(void **state) {
 
 /* What does make sense holds, and is in the file again at once. */
 static void test_partly_bad(void **state) {
-        static const char text[] =
-                        "{\"version\": 1, \"overrides\": [ 7,"
-                        "{\"name\": \"one.service\", \"settings\": {\"Priority\": 1000, \"Weight\": 12}},"
-                        "{\"name\": \"two\", \"settings\": {\"Priority\": 1}},"
-                        "{\"name\": \"three.service\", \"settings\": {\"Color\": 1, \"Priority\": {}, "
-                        "\"Class\": null}},"
-                        "{\"name\": \"four.service\"},"
-                        "{\"name\": \"five.service\", \"settings\": {\"Priority\": 5}} ] }";
+        static const char text[] = "{\"version\": 1, \"overrides\": [ 7,"
+                                   "{\"name\": \"one.service\", \"settings\": {\"Priority\": 1000, \"Weight\": 12}},"
+                                   "{\"name\": \"two\", \"settings\": {\"Priority\": 1}},"
+                                   "{\"name\": \"three.service\", \"settings\": {\"Color\": 1, \"Priority\": {}, "
+                                   "\"Class\": null}},"
+                                   "{\"name\": \"four.service\"},"
+                                   "{\"name\": \"five.service\", \"settings\": {\"Priority\": 5}} ] }";
 
         put(text, strlen(text));
         Overrides s = reopen(NULL, 1);
@@ -345,8 +344,7 @@ static void test_too_many(void **state) {
         assert_non_null(f);
         fputs("{\"version\": 1, \"overrides\": [", f);
         for (unsigned i = 0; i < OVERRIDES_MAX; i++)
-                fprintf(f, "%s{\"name\": \"%u.service\", \"settings\": {\"Priority\": 1}}", i > 0 ? "," : "",
-                                i);
+                fprintf(f, "%s{\"name\": \"%u.service\", \"settings\": {\"Priority\": 1}}", i > 0 ? "," : "", i);
         fputs("]}", f);
         assert_int_equal(fclose(f), 0);
         assert_int_equal(overrides_parse(&s, text, size, why), 0);

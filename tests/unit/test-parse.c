@@ -54,8 +54,8 @@ static void test_nsec(void **state) {
 }
 
 static void test_nsec_refused(void **state) {
-        static const char *const invalid[] = {"", " ", "ms", "5 lightyears", "-5ms", "+5ms", "5ms,", "5 3s",
-                        "1.", "1.s", ".", "0x10", "1e3", "5ms infinity", "infinity ", "5Ms", "1s foo"};
+        static const char *const invalid[] = {"", " ", "ms", "5 lightyears", "-5ms", "+5ms", "5ms,", "5 3s", "1.",
+                        "1.s", ".", "0x10", "1e3", "5ms infinity", "infinity ", "5Ms", "1s foo"};
 
         for (size_t i = 0; i < ELEMENTSOF(invalid); i++)
                 check_nsec_fails(invalid[i], -EINVAL);
@@ -219,7 +219,7 @@ static bool utf8_is_valid(const char *s, size_t n, size_t piece) {
 
 /* However it comes in pieces. */
 static void test_utf8(void **state) {
-#define TEXT(valid, s)                                                                                      \
+#define TEXT(valid, s)                                                                                                 \
         { s, sizeof(s) - 1, valid }
         static const struct {
                 const char *s;

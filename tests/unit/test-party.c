@@ -22,11 +22,9 @@ static void test_paths(void **state) {
         const char *shell = "/user.slice/user-1000.slice/session-2.scope";
 
         /* A user's slice, whatever runs in it and as whom. */
-        assert_true(same(shell, 1000, "/user.slice/user-1000.slice/user@1000.service/app.slice/a.service",
-                        1000));
+        assert_true(same(shell, 1000, "/user.slice/user-1000.slice/user@1000.service/app.slice/a.service", 1000));
         assert_true(same(shell, 1000, "/user.slice/user-1000.slice", 0));
-        assert_true(same(shell, 1000, "/user.slice/user-1000.slice/user@1000.service/user.slice/pod.scope",
-                        165536));
+        assert_true(same(shell, 1000, "/user.slice/user-1000.slice/user@1000.service/user.slice/pod.scope", 165536));
         assert_true(same(shell, 1000, shell, PARTY_SEVERAL));
         assert_false(same(shell, 1000, "/user.slice/user-1001.slice/session-2.scope", 1000));
         assert_false(same(shell, 1000, "/user.slice/user-100.slice/session-2.scope", 1000));
@@ -102,8 +100,7 @@ static void test_subuids(void **state) {
 
         assert_true(fd >= 0 && dprintf(fd, "4711:200000:10\n") > 0);
         assert_int_equal(subuid_file_new(m->event, path, "/nowhere", &m->subuids), 0);
-        Process a = join_as(m, group, 0, 200000), b = join_as(m, group, 0, 4711),
-                c = join_as(m, group, 0, 200009);
+        Process a = join_as(m, group, 0, 200000), b = join_as(m, group, 0, 4711), c = join_as(m, group, 0, 200009);
         Queue *q = queue(&a, "d", 0);
         assert_int_equal(a.client->peer.uid, 200000);
         assert_int_equal(entity_party(q->entity).owner, 4711);

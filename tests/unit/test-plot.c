@@ -47,8 +47,8 @@ static void fill(PlotRecord *r) {
                 add(r, "gpu", t * SEC, (t + 1) * SEC, 1, TIMES([PLOT_RUN] = SEC / 2));
                 if (batch > 0)
                         add(r, "gpu", t * SEC, (t + 1) * SEC, 2,
-                                        TIMES([PLOT_RUN] = batch, [PLOT_WAIT] = 3 * SEC / 4,
-                                                        [PLOT_DRAIN] = SEC / 4, [PLOT_SERVICE] = SEC / 8));
+                                        TIMES([PLOT_RUN] = batch, [PLOT_WAIT] = 3 * SEC / 4, [PLOT_DRAIN] = SEC / 4,
+                                                        [PLOT_SERVICE] = SEC / 8));
         }
         r->until_us = 10 * SEC;
 }
@@ -146,8 +146,7 @@ static void test_many_groups(void **state) {
                 names[i] = texts[i];
         }
         set_names(&r, names, ELEMENTSOF(names));
-        add(&r, "gpu", 0, SEC, 0,
-                        TIMES([PLOT_RUN] = SEC / 2)); /* the others are never named, however much they ran */
+        add(&r, "gpu", 0, SEC, 0, TIMES([PLOT_RUN] = SEC / 2)); /* the others are never named, however much they ran */
         for (size_t i = 0; i < ELEMENTSOF(names); i++)
                 add(&r, i % 2 ? "gpu" : "other", 0, SEC, i + 1, TIMES([PLOT_RUN] = 1000 + i));
         assert_int_equal(plot_make(&r, 0, SEC, 4, NULL, &p), 0);

@@ -85,8 +85,7 @@ static void test_max_above(void **state) {
                 uint64_t run_ns = 0;
 
                 for (unsigned i = 0; i < 200; i++) {
-                        PolicyNodeSettings s = {
-                                        .weight = 100, .max = 20, .period_ns = 100 * MSEC, .name = "slice"};
+                        PolicyNodeSettings s = {.weight = 100, .max = 20, .period_ns = 100 * MSEC, .name = "slice"};
                         HarnessNode *slice = harness_add_node(h, NULL, s);
                         Job *j = come(h, slice, i % 2 == 0 || other == 0 ? "job" : "other", 0);
 

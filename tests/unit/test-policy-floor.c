@@ -26,8 +26,7 @@ typedef struct Crowd {
 } Crowd;
 
 static Job *start(Harness *h, HarnessNode *node, int priority, PolicyParty party) {
-        Job *j = harness_add_below(
-                        h, node, (PolicySettings){.priority = priority, .weight = 100, .party = party});
+        Job *j = harness_add_below(h, node, (PolicySettings){.priority = priority, .weight = 100, .party = party});
 
         harness_ready(j);
         return j;

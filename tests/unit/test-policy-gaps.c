@@ -121,8 +121,7 @@ static void test_as_the_rule_says(void **state) {
                 bool few = random_chance(&r, 50);
 
                 for (size_t i = 0; i < 3 * (size_t) GAPS_MAX; i++) {
-                        uint64_t limit = random_chance(&r, 5) ? NSEC_INFINITY
-                                                              : random_log(&r, 1, NSEC_PER_SEC);
+                        uint64_t limit = random_chance(&r, 5) ? NSEC_INFINITY : random_log(&r, 1, NSEC_PER_SEC);
                         uint64_t wait = naive_worth_waiting(&g, limit);
 
                         assert_true(gaps_worth_waiting(&g, limit) == wait);

@@ -112,9 +112,8 @@ static void measure(Row *rows, size_t n, uint64_t ns) {
 
 static void print_rows(const Row *rows, size_t n) {
         for (size_t i = 0; i < n; i++)
-                print_message("%s%-12s asked %4.1f got %4.1f, accounted %5.1f%%", i > 0 ? "; " : "",
-                                rows[i].kind->name, 100 * rows[i].asked, 100 * rows[i].got,
-                                100 * rows[i].accounted);
+                print_message("%s%-12s asked %4.1f got %4.1f, accounted %5.1f%%", i > 0 ? "; " : "", rows[i].kind->name,
+                                100 * rows[i].asked, 100 * rows[i].got, 100 * rows[i].accounted);
         print_message("\n");
 }
 
@@ -173,8 +172,7 @@ static void pairs(uint32_t heavy, uint32_t light) {
                         Row rows[] = {weighted(kinds + i, heavy, NULL, part),
                                         weighted(kinds + j, light, NULL, 1 - part)};
 
-                        bool few = heavy / light > 3 &&
-                                        MAX(kinds[i].kernel_ns, kinds[j].kernel_ns) >= LONG_KERNEL;
+                        bool few = heavy / light > 3 && MAX(kinds[i].kernel_ns, kinds[j].kernel_ns) >= LONG_KERNEL;
                         measure(rows, 2, few ? LONG_RUN : RUN);
                         check(rows, 2, &failed);
                         sim_done(&sim);
@@ -221,8 +219,8 @@ static void test_nested(void **state) {
 
         for (size_t i = 0; i < ELEMENTSOF(kinds); i++) {
                 begin();
-                PolicyNode *slice = node(NULL, 300, 0, 0), *a = node(slice, 200, 0, 0),
-                           *b = node(slice, 100, 0, 0), *other = node(NULL, 100, 0, 0);
+                PolicyNode *slice = node(NULL, 300, 0, 0), *a = node(slice, 200, 0, 0), *b = node(slice, 100, 0, 0),
+                           *other = node(NULL, 100, 0, 0);
                 Row rows[] = {weighted(kinds + i, 100, a, 0.5),
                                 weighted(kinds + (i + 5) % ELEMENTSOF(kinds), 100, b, 0.25),
                                 weighted(kinds + (i + 7) % ELEMENTSOF(kinds), 100, other, 0.25)};
@@ -292,9 +290,9 @@ static int use_turns(void **state) {
         return 0;
 }
 
-#define IN_BOTH(test)                                                                                       \
-        {#test ", first come, first served", test, use_first_come, NULL, NULL}, {                           \
-#                test ", device takes turns", test, use_turns, NULL, NULL                                   \
+#define IN_BOTH(test)                                                                                                  \
+        {#test ", first come, first served", test, use_first_come, NULL, NULL}, {                                      \
+#                test ", device takes turns", test, use_turns, NULL, NULL                                              \
         }
 
 int main(void) {

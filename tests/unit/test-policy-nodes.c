@@ -46,8 +46,8 @@ static Job *add_busy(Harness *h, HarnessNode *node, int priority, uint32_t weigh
 static void check_share(const Harness *h, const char *whose, uint64_t got, double want, double allowed) {
         if ((double) got >= want - allowed && (double) got <= want + allowed)
                 return;
-        print_error("seed %" PRIu64 ", %s: got %" PRIu64 ", should be %.0f (%+.2f %%)\n", h->seed, whose,
-                        got, want, 100 * ((double) got - want) / want);
+        print_error("seed %" PRIu64 ", %s: got %" PRIu64 ", should be %.0f (%+.2f %%)\n", h->seed, whose, got, want,
+                        100 * ((double) got - want) / want);
         fail();
 }
 
@@ -136,8 +136,7 @@ static void test_sleepers_below(void **state) {
         uint64_t all = busy->run_ns + mixed->run_ns;
         check_share(h, "busy", busy->run_ns, (double) all / 4, (double) all / 4 * TOLERANCE);
         /* Half of the time the sleeper has nine tenths of the node. */
-        check_share(h, "sleeper", sleeper->usage.run_ns, (double) mixed->run_ns * 0.45,
-                        (double) mixed->run_ns * 0.05);
+        check_share(h, "sleeper", sleeper->usage.run_ns, (double) mixed->run_ns * 0.45, (double) mixed->run_ns * 0.05);
         assert_int_equal(steady->usage.run_ns + sleeper->usage.run_ns, mixed->run_ns);
 }
 
@@ -220,8 +219,7 @@ static void test_max(void **state) {
                 _cleanup_(harness_freep)
                 Harness *h = harness_new(&c, true, max);
                 HarnessNode *n = add_node(h, NULL, 100, max, 0);
-                const Job *a = add_busy(h, n, 5, 100), *b = add_busy(h, n, 0, 100),
-                          *other = add_busy(h, NULL, -5, 100);
+                const Job *a = add_busy(h, n, 5, 100), *b = add_busy(h, n, 0, 100), *other = add_busy(h, NULL, -5, 100);
 
                 harness_dispatch(h);
                 check_periods(h, n, max * MSEC, 20);
@@ -333,8 +331,7 @@ static void test_min(void **state) {
                 add_busy(h, inner, -10, 100);
                 harness_dispatch(h);
                 harness_run(h, ns);
-                check_share(h, "low", low->run_ns, (double) ns * min / 100,
-                                (double) ns * min / 100 * TOLERANCE);
+                check_share(h, "low", low->run_ns, (double) ns * min / 100, (double) ns * min / 100 * TOLERANCE);
                 assert_int_equal(low->run_ns + top->run_ns, ns);
         }
 }
@@ -348,8 +345,7 @@ static void test_min_is_part_of_share(void **state) {
                 PolicyConfig c = config_of(1, 2 * MSEC);
                 _cleanup_(harness_freep)
                 Harness *h = harness_new(&c, true, i);
-                HarnessNode *a = add_node(h, NULL, cases[i].weight, 0, cases[i].min),
-                            *b = add_node(h, NULL, 100, 0, 0);
+                HarnessNode *a = add_node(h, NULL, cases[i].weight, 0, cases[i].min), *b = add_node(h, NULL, 100, 0, 0);
                 uint64_t ns = 10 * NSEC_PER_SEC;
                 double want = (double) ns * cases[i].percent / 100;
 

@@ -229,8 +229,8 @@ static double short_beside_long(uint64_t late_ns, SimPattern pattern, uint64_t s
 static void test_short_beside_long(void **state) {
         for (unsigned late_us = 0; late_us <= 120; late_us += 40)
                 for (unsigned i = 0; i < 4; i++) {
-                        double part = short_beside_long(late_us * USEC, i % 2 == 0 ? SIM_SYNC : SIM_DEEP,
-                                        i < 2 ? 0 : 2 * MSEC);
+                        double part = short_beside_long(
+                                        late_us * USEC, i % 2 == 0 ? SIM_SYNC : SIM_DEEP, i < 2 ? 0 : 2 * MSEC);
 
                         if (part < 0.72 || part > 0.78)
                                 print_message("late by %u us, case %u: %.1f%%\n", late_us, i, 100 * part);

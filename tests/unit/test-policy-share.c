@@ -30,8 +30,8 @@ static PolicyConfig no_floor(uint32_t concurrency, uint64_t timeslice_ns) {
 static void check_share(uint64_t seed, size_t i, double got, double want, double allowed) {
         if (got >= want - allowed && got <= want + allowed)
                 return;
-        print_error("seed %" PRIu64 ", worker %zu: got %.0f, should be %.0f (%+.2f %%)\n", seed, i, got,
-                        want, 100 * (got - want) / want);
+        print_error("seed %" PRIu64 ", worker %zu: got %.0f, should be %.0f (%+.2f %%)\n", seed, i, got, want,
+                        100 * (got - want) / want);
         fail();
 }
 
@@ -75,8 +75,7 @@ static void test_extreme_weights(void **state) {
         Device d = {
                         .n = 2,
                         .workers = {{.settings = {.weight = POLICY_WEIGHT_MIN}, .burst_ns = {NSEC_INFINITY}},
-                                        {.settings = {.weight = POLICY_WEIGHT_MAX},
-                                                        .burst_ns = {NSEC_INFINITY}}},
+                                        {.settings = {.weight = POLICY_WEIGHT_MAX}, .burst_ns = {NSEC_INFINITY}}},
         };
         uint64_t ns = 1000 * NSEC_PER_SEC;
         _cleanup_(harness_freep)
@@ -144,8 +143,8 @@ static void test_sleepers(void **state) {
                         busy = w;
                 }
         }
-        print_message("mean deviation from the fluid device: %.2f %%; %zu busy pairs\n",
-                        100 * sum / (double) n, n_pairs);
+        print_message("mean deviation from the fluid device: %.2f %%; %zu busy pairs\n", 100 * sum / (double) n,
+                        n_pairs);
         assert_true(sum / (double) n < 0.005);
         assert_true(n_pairs > 5);
 }
@@ -209,8 +208,7 @@ static void test_tiers(void **state) {
                 d.workers[1].settings.priority = 5;
                 for (size_t i = 2; i < d.n; i++)
                         d.workers[i] = (Worker){
-                                        .settings = {.priority = -5,
-                                                        .weight = (uint32_t) random_range(&r, 50, 200)},
+                                        .settings = {.priority = -5, .weight = (uint32_t) random_range(&r, 50, 200)},
                                         .burst_ns = {NSEC_INFINITY},
                         };
                 _cleanup_(harness_freep)
@@ -224,8 +222,7 @@ static void test_tiers(void **state) {
                 for (size_t i = 2; i < d.n; i++) {
                         double want = (double) left * d.workers[i].settings.weight / weights;
 
-                        check_share(seed, i, run_ns(d.workers + i), want,
-                                        (double) ns * 0.001 + want * TOLERANCE);
+                        check_share(seed, i, run_ns(d.workers + i), want, (double) ns * 0.001 + want * TOLERANCE);
                 }
         }
 }

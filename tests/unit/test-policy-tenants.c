@@ -159,8 +159,8 @@ static void assert_share(double is, double should) {
 }
 
 static void test_groups_weigh(void **state) {
-        PolicyNodeSettings usual = named("usual"), heavy = named("heavy"), nice = named("nice"),
-                           part = named("part"), less = named("less");
+        PolicyNodeSettings usual = named("usual"), heavy = named("heavy"), nice = named("nice"), part = named("part"),
+                           less = named("less");
 
         heavy.weight = 300;
         nice.nice = 5;

@@ -192,10 +192,8 @@ static void test_combine(void **state) {
                         if (a == PREEMPTION_AUTO || b == PREEMPTION_AUTO)
                                 assert_int_equal(c, a == PREEMPTION_AUTO ? b : a);
                         else
-                                assert_true(preemption_is_lower_or_equal(a, c) &&
-                                                preemption_is_lower_or_equal(b, c));
-                        assert_true(preemption_is_lower_or_equal(a, b) ||
-                                        preemption_is_lower_or_equal(b, a));
+                                assert_true(preemption_is_lower_or_equal(a, c) && preemption_is_lower_or_equal(b, c));
+                        assert_true(preemption_is_lower_or_equal(a, b) || preemption_is_lower_or_equal(b, a));
                 }
         assert_int_equal(preemption_combine(PREEMPTION_PRIVILEGED, PREEMPTION_DEQUEUE), PREEMPTION_DEQUEUE);
         assert_int_equal(preemption_combine(PREEMPTION_OFF, PREEMPTION_PRIVILEGED), PREEMPTION_OFF);

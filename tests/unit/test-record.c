@@ -13,8 +13,7 @@
 
 #define MANY_USERS 40U
 
-static void add(Record *r, const char *device, const char *group, uint64_t user, uint64_t run,
-                uint64_t wait) {
+static void add(Record *r, const char *device, const char *group, uint64_t user, uint64_t run, uint64_t wait) {
         const uint64_t us[_RECORD_TIME_MAX] = {[RECORD_RUN] = run, [RECORD_WAIT] = wait};
 
         record_add(r, device, group, user, us);

@@ -27,8 +27,7 @@ static void test_short_cut(void **state) {
                 for (uint32_t item = 0; item < 5; item++) {
                         uint32_t x = recurrence_start(7, item);
 
-                        assert_int_equal(affine_apply(affine_power(AFFINE_STEP, counts[i]), x),
-                                        long_way(x, counts[i]));
+                        assert_int_equal(affine_apply(affine_power(AFFINE_STEP, counts[i]), x), long_way(x, counts[i]));
                 }
 }
 
@@ -62,8 +61,7 @@ static void test_sensitivity(void **state) {
 }
 
 static void test_order(void **state) {
-        assert_int_not_equal(recurrence_order(recurrence_order(0, 0), 1),
-                        recurrence_order(recurrence_order(0, 1), 0));
+        assert_int_not_equal(recurrence_order(recurrence_order(0, 0), 1), recurrence_order(recurrence_order(0, 1), 0));
         assert_int_not_equal(recurrence_order(0, 0), 0);
 }
 

@@ -113,12 +113,10 @@ static void check_charged(World *w, uint64_t left_ns) {
 
         begin(w->other);
         uint64_t before = ran(next);
-        assert_in_range(ran_within(w->group, 10 * NSEC_PER_MSEC), 10 * NSEC_PER_MSEC,
-                        10 * NSEC_PER_MSEC + SOME_READS);
+        assert_in_range(ran_within(w->group, 10 * NSEC_PER_MSEC), 10 * NSEC_PER_MSEC, 10 * NSEC_PER_MSEC + SOME_READS);
         flush(d);
         assert_int_equal(ran(next), before);
-        assert_in_range(ran_within(w->group, left_ns - 20 * NSEC_PER_MSEC), left_ns - 20 * NSEC_PER_MSEC,
-                        left_ns);
+        assert_in_range(ran_within(w->group, left_ns - 20 * NSEC_PER_MSEC), left_ns - 20 * NSEC_PER_MSEC, left_ns);
         flush(d);
         assert_int_equal(ran(next), before);
 }
@@ -129,8 +127,7 @@ static void check_over(World *w) {
 
         flush(w->other->device);
         assert_false(held(w->other));
-        assert_in_range(ran_within(next, 10 * NSEC_PER_MSEC), 10 * NSEC_PER_MSEC,
-                        10 * NSEC_PER_MSEC + SOME_READS);
+        assert_in_range(ran_within(next, 10 * NSEC_PER_MSEC), 10 * NSEC_PER_MSEC, 10 * NSEC_PER_MSEC + SOME_READS);
         finish(w->other);
 }
 

@@ -40,8 +40,7 @@ static void test_text(void **state) {
 
 static void test_resolved(void **state) {
         const Settings five = depth(5), nine = depth(9);
-        const SettingsLayer layers[] = {
-                        {SETTINGS_FROM_SLICE, NULL, &nine}, {SETTINGS_FROM_JOB, NULL, &five}};
+        const SettingsLayer layers[] = {{SETTINGS_FROM_SLICE, NULL, &nine}, {SETTINGS_FROM_JOB, NULL, &five}};
         SettingsResolved r;
 
         settings_resolve(NULL, 0, no_class, NULL, &r);
@@ -88,8 +87,7 @@ static void test_kept(void **state) {
         Settings again;
 
         assert_int_equal(json_add_settings(o, "settings", &five), 0);
-        assert_string_equal(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN),
-                        "{\"settings\":{\"Depth\":5}}");
+        assert_string_equal(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN), "{\"settings\":{\"Depth\":5}}");
         json_get_settings(o, "settings", &again);
         assert_true(settings_is_equal(&five, &again));
         json_object_put(o);

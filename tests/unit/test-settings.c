@@ -38,8 +38,7 @@ static SettingsResolved resolve(const SettingsLayer *layers, size_t n) {
 
 static void test_nothing(void **state) {
         const Settings empty = SETTINGS_NULL;
-        const SettingsLayer layers[] = {
-                        {SETTINGS_FROM_OVERRIDE, NULL, &empty}, {SETTINGS_FROM_JOB, NULL, NULL}};
+        const SettingsLayer layers[] = {{SETTINGS_FROM_OVERRIDE, NULL, &empty}, {SETTINGS_FROM_JOB, NULL, NULL}};
 
         SettingsResolved r = resolve(layers, 2);
         assert_int_equal(r.policy.priority, POLICY_PRIORITY_DEFAULT);
@@ -50,8 +49,7 @@ static void test_nothing(void **state) {
 }
 
 static void test_strongest_wins_each_key(void **state) {
-        const Settings over = make("Priority", "5"), job = make("Weight", "300"),
-                       low = make("Priority", "-5");
+        const Settings over = make("Priority", "5"), job = make("Weight", "300"), low = make("Priority", "-5");
         const SettingsLayer layers[] = {
                         {SETTINGS_FROM_OVERRIDE, NULL, &over},
                         {SETTINGS_FROM_JOB, NULL, &job},
@@ -92,8 +90,7 @@ static void test_class_of_a_layer(void **state) {
 /* Once one layer has chosen a class, the class of a weaker layer is not even asked for. */
 static void test_one_class_only(void **state) {
         const Settings over = make("Class", "fast"), job = make("Class", "batch");
-        const SettingsLayer layers[] = {
-                        {SETTINGS_FROM_OVERRIDE, NULL, &over}, {SETTINGS_FROM_JOB, NULL, &job}};
+        const SettingsLayer layers[] = {{SETTINGS_FROM_OVERRIDE, NULL, &over}, {SETTINGS_FROM_JOB, NULL, &job}};
         unsigned n_lookups = 0;
         SettingsResolved r;
 
@@ -106,8 +103,7 @@ static void test_one_class_only(void **state) {
 
 static void test_unknown_class_is_passed_over(void **state) {
         const Settings over = make("Class", "gone"), job = make("Class", "batch");
-        const SettingsLayer layers[] = {
-                        {SETTINGS_FROM_OVERRIDE, NULL, &over}, {SETTINGS_FROM_JOB, NULL, &job}};
+        const SettingsLayer layers[] = {{SETTINGS_FROM_OVERRIDE, NULL, &over}, {SETTINGS_FROM_JOB, NULL, &job}};
 
         SettingsResolved r = resolve(layers, 2);
         assert_string_equal(r.class, "batch");
@@ -121,8 +117,7 @@ static void test_wish_only_lowers(void **state) {
 
         Settings high = make("Priority", "100");
         assert_int_equal(settings_set_weight(&high, 5000), 0);
-        assert_int_equal(settings_set_threshold(&high, 0),
-                        0); /* 0 is the default, which is more than any number */
+        assert_int_equal(settings_set_threshold(&high, 0), 0); /* 0 is the default, which is more than any number */
         assert_false(settings_lower(&r, &high, lookup, &n));
         assert_int_equal(r.policy.priority, 0);
         assert_int_equal(r.policy.weight, 100);
@@ -142,8 +137,8 @@ static void test_wish_only_lowers(void **state) {
 static void test_wish_of_preemption(void **state) {
         SettingsResolved r = {.policy = {.preemption = PREEMPTION_GATE}};
         unsigned n = 0;
-        Settings off = make("Preemption", "off"), further = make("Preemption", "3"),
-                 gang = make("Gang", "yes"), no_gang = make("Gang", "no");
+        Settings off = make("Preemption", "off"), further = make("Preemption", "3"), gang = make("Gang", "yes"),
+                 no_gang = make("Gang", "no");
 
         assert_false(settings_lower(&r, &off, lookup, &n));
         assert_int_equal(r.policy.preemption, PREEMPTION_GATE);
@@ -160,8 +155,7 @@ static void test_wish_of_preemption(void **state) {
 static void test_wish_of_time(void **state) {
         SettingsResolved r = settings_usual;
         unsigned n = 0;
-        Settings soon = make("Deadline", "5ms"), late = make("Deadline", "20ms"),
-                 never = make("Deadline", "0");
+        Settings soon = make("Deadline", "5ms"), late = make("Deadline", "20ms"), never = make("Deadline", "0");
         Settings part = make("Utilization", "30"), more = make("Utilization", "31");
         Settings active = make("Active", "yes"), critical = make("Critical", "1");
 
@@ -203,17 +197,14 @@ static void test_ranges(void **state) {
         assert_int_equal(settings_set_class(&s, ""), -EINVAL);
         assert_int_equal(settings_set_class(&s, ".hidden"), -EINVAL);
         assert_int_equal(settings_set_class(&s, "a/b"), -EINVAL);
-        assert_int_equal(settings_set_class(&s,
-                                         "0123456789012345678901234567890123456789012345678901234567890123"),
+        assert_int_equal(settings_set_class(&s, "0123456789012345678901234567890123456789012345678901234567890123"),
                         -EINVAL);
         assert_true(settings_is_empty(&s));
 
         assert_int_equal(settings_set_priority(&s, POLICY_PRIORITY_MIN), 0);
         assert_int_equal(settings_set_weight(&s, 10000), 0);
         assert_int_equal(settings_set_threshold(&s, 65535), 0);
-        assert_int_equal(settings_set_class(&s,
-                                         "012345678901234567890123456789012345678901234567890123456789012"),
-                        0);
+        assert_int_equal(settings_set_class(&s, "012345678901234567890123456789012345678901234567890123456789012"), 0);
         assert_int_equal(settings_set_preemption(&s, "4"), -EINVAL);
         assert_int_equal(settings_set_preemption(&s, "privileged"), 0);
         assert_int_equal(settings_set_gang(&s, false), 0);

@@ -63,8 +63,7 @@ static void test_exports(void **state) {
                         "xsched_preempt_query_queues",
                         "xsched_preempt_strerror",
         };
-        static const char *const private[] = {
-                        "gate_begin_slow", "page_open", "client_kick", "now_ns", "dbus_open"};
+        static const char *const private[] = {"gate_begin_slow", "page_open", "client_kick", "now_ns", "dbus_open"};
         void *l = dlopen(library, RTLD_NOW | RTLD_LOCAL);
 
         assert_non_null(l);

@@ -151,8 +151,7 @@ static void case_spawn(void) {
         close(out[1]);
         FILE *f = fdopen(out[0], "r");
         while (fgets(line, sizeof(line), f))
-                leaked = leaked || strstr(line, "socket:") || strstr(line, "eventfd") ||
-                                strstr(line, "memfd");
+                leaked = leaked || strstr(line, "socket:") || strstr(line, "eventfd") || strstr(line, "memfd");
         CHECK(wait_for(s, pid) == 0);
         CHECK(!leaked);
         CHECK(s->n_clients == 1 && !fake_client_is_gone(&s->clients[0]));

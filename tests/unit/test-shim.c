@@ -75,8 +75,7 @@ static void case_arguments(void) {
 static void case_unregister(void) {
         static int one = 1;
         FakeScheduler *s = scheduler();
-        XschedQueue *first =
-                        attached_queue(s, (XschedQueueInfo){.userdata = &one, .destroy = count_destroy});
+        XschedQueue *first = attached_queue(s, (XschedQueueInfo){.userdata = &one, .destroy = count_destroy});
         XschedQueue *second = attached_queue(s, (XschedQueueInfo){});
 
         xsched_queue_begin(first);
@@ -253,8 +252,7 @@ static void case_bus_lost(void) {
  * so, and what fell into the gap is made up for. */
 static void case_bus_restart(void) {
         FakeScheduler *s = scheduler();
-        XschedQueue *first = attached_queue(s, (XschedQueueInfo){}),
-                    *gone = attached_queue(s, (XschedQueueInfo){});
+        XschedQueue *first = attached_queue(s, (XschedQueueInfo){}), *gone = attached_queue(s, (XschedQueueInfo){});
         FakeClient *c = &s->clients[0];
         PrivateBus again;
         Launcher l;
@@ -339,8 +337,7 @@ static void case_refused_for_now(void) {
 
         s->refuse_client = "org.xsched.Scheduler.Error.QuotaExceeded";
         (void) queue((XschedQueueInfo){});
-        CHECK(scheduler_until(
-                        s, s->n_refused == 4)); /* with half a minute between them, there would be one */
+        CHECK(scheduler_until(s, s->n_refused == 4)); /* with half a minute between them, there would be one */
         s->refuse_client = NULL;
         CHECK(scheduler_until(s, counters().queues == 1));
 }

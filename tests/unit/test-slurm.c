@@ -70,8 +70,8 @@ static void test_no_limit(void **state) {
 /* --- the administrator's mapping --- */
 
 static void test_valid_arguments(void **state) {
-        static const char *const good[] = {"partition.online=interactive", "qos.a.b=c=batch", "class=x",
-                        "min=20%", "min=0", "shim=no"};
+        static const char *const good[] = {
+                        "partition.online=interactive", "qos.a.b=c=batch", "class=x", "min=20%", "min=0", "shim=no"};
         static const char *const bad[] = {"", "partition.=batch", "partition.online",
                         "partition.online=", "partition.online=a b", "qos=batch", "class=", "class=a/b",
                         "min=", "min=101", "min=-1", "shim=perhaps", "colour=red",
@@ -86,8 +86,7 @@ static void test_valid_arguments(void **state) {
 static void test_mapping(void **state) {
         char *arguments[] = {(char *) "partition.online=interactive", (char *) "partition.on=system",
                         (char *) "qos.bulk=batch", (char *) "qos.c=d=idle", (char *) "partition.bad=a b",
-                        (char *) "partition.online=online", (char *) "min=10", (char *) "min=x",
-                        (char *) "shim=no"};
+                        (char *) "partition.online=online", (char *) "min=10", (char *) "min=x", (char *) "shim=no"};
         int n = (int) ELEMENTSOF(arguments);
 
         assert_string_equal(mapping_class(n, arguments, "online", "normal"), "online");
@@ -130,8 +129,8 @@ static void test_place(void **state) {
 #define SCOPE "/system.slice/n1_slurmstepd.scope"
         check_place("0::" SCOPE "/job_6/step_0/slurm\n", 6, SCOPE "/job_6", SCOPE "/job_6/step_0");
         check_place("0::" SCOPE "/job_6/step_batch", 6, SCOPE "/job_6", SCOPE "/job_6/step_batch");
-        check_place("9:name=systemd:/job_6/step_0\n0::" SCOPE "/job_6/step_extern/slurm\n", 6,
-                        SCOPE "/job_6", SCOPE "/job_6/step_extern");
+        check_place("9:name=systemd:/job_6/step_0\n0::" SCOPE "/job_6/step_extern/slurm\n", 6, SCOPE "/job_6",
+                        SCOPE "/job_6/step_extern");
         /* Slurm in a job of Slurm. */
         check_place("0::/job_6/step_0" SCOPE "/job_6/step_1/slurm\n", 6, "/job_6/step_0" SCOPE "/job_6",
                         "/job_6/step_0" SCOPE "/job_6/step_1");

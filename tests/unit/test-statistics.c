@@ -176,8 +176,7 @@ static void tallies(void **state) {
         PolicyUsage in_all;
         group_usage(g, now, &in_all);
         assert_true(in_all.wait_ns > 0);
-        assert_int_equal(sum(g, d, now).usage.wait_ns + sum(g, rival->device, now).usage.wait_ns,
-                        in_all.wait_ns);
+        assert_int_equal(sum(g, d, now).usage.wait_ns + sum(g, rival->device, now).usage.wait_ns, in_all.wait_ns);
         assert_int_equal(sum(g, d, now).n_held, 0);
         assert_int_equal(sum(g, d, now).n_queues, 0);
 

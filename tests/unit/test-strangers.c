@@ -103,8 +103,7 @@ static void test_pidfds_stay(void **state) {
 /* A file is not taken for a pidfd because of its name. */
 static void test_names(void **state) {
         char directory[] = "/tmp/xsched-test-strangers-XXXXXX";
-        int bus[2] = {-EBADF, -EBADF}, got[FDS_MAX] = {0},
-            here = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        int bus[2] = {-EBADF, -EBADF}, got[FDS_MAX] = {0}, here = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
         assert_true(here >= 0);
         assert_non_null(mkdtemp(directory));

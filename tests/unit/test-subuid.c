@@ -116,8 +116,7 @@ static void test_many_lines(void **state) {
         assert_string_equal(problems, "65537 the file is too long, from here on;");
         assert_int_equal(subuids_user(s, 1000000), 1000);
         for (unsigned i = 1; i < 93000; i++)
-                assert_int_equal(subuids_user(s, 1000000 + 10 * i),
-                                i < SUBUID_LINES_MAX ? 1000 + i : 1000000 + 10 * i);
+                assert_int_equal(subuids_user(s, 1000000 + 10 * i), i < SUBUID_LINES_MAX ? 1000 + i : 1000000 + 10 * i);
 }
 
 /* --- the file --- */

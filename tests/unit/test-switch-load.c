@@ -121,8 +121,7 @@ static void configure(Load *l) {
                 DeviceSettings s = DEVICE_SETTINGS_NULL;
 
                 assert_int_equal(device_settings_set(&s, device_key_find("StarveRunUSec"), 200), 0);
-                assert_int_equal(
-                                device_settings_set(&s, device_key_find("StarveUSec"), STARVE_NS / 1000), 0);
+                assert_int_equal(device_settings_set(&s, device_key_find("StarveUSec"), STARVE_NS / 1000), 0);
                 assert_int_equal(device_settings_set(&s, device_key_find("TimeSliceUSec"), 1000), 0);
                 assert_int_equal(device_configure(device_of(l, i), &s), 0);
         }

@@ -174,8 +174,7 @@ static void test_renice_while_waiting(void **state) {
         Queue *q[3];
 
         for (size_t i = 0; i < 3; i++) {
-                assert_int_equal(setpriority(PRIO_PROCESS, (id_t) pid[i],
-                                                 getpriority(PRIO_PROCESS, 0) + 2 * (int) i),
+                assert_int_equal(setpriority(PRIO_PROCESS, (id_t) pid[i], getpriority(PRIO_PROCESS, 0) + 2 * (int) i),
                                 0);
                 p[i] = join_pid(m, "/g", 0, pid[i]);
                 q[i] = queue(&p[i], "d", 0);

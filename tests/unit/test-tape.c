@@ -62,9 +62,8 @@ static void record(World *w) {
         node.name = "games";
         assert_int_equal(ops->node_new(w->policy, NULL, &node, MS, &w->node), 0);
         for (size_t i = 0; i < 2; i++) {
-                assert_int_equal(ops->entity_new(w->policy, i == 0 ? w->node : NULL,
-                                                 (void *) (i == 0 ? "/a" : "/b"), &POLICY_SETTINGS_DEFAULT,
-                                                 MS, w->entity + i),
+                assert_int_equal(ops->entity_new(w->policy, i == 0 ? w->node : NULL, (void *) (i == 0 ? "/a" : "/b"),
+                                                 &POLICY_SETTINGS_DEFAULT, MS, w->entity + i),
                                 0);
                 ops->entity_ready(w->entity[i], 2 * MS);
         }
@@ -168,8 +167,7 @@ static void test_impossible(void **state) {
         check(&w, "\"timeslice\":20000000", "\"timeslice\":0", -EBADMSG, "parameters");
         check(&w, "\"parent\":0", "\"parent\":9", -EBADMSG, "no node 9");
         check(&w, "{\"is\":\"ready\",\"device\":1,\"at\":2000000,\"entity\":1}",
-                        "{\"is\":\"ready\",\"device\":1,\"at\":2000000,\"entity\":3}", -EBADMSG,
-                        "no entity 3");
+                        "{\"is\":\"ready\",\"device\":1,\"at\":2000000,\"entity\":3}", -EBADMSG, "no entity 3");
         check(&w, "{\"is\":\"ready\",\"device\":1", "{\"is\":\"ready\",\"device\":2", -EBADMSG, "device 2");
         check(&w, "{\"is\":\"entity-gone\",", "{\"is\":\"node-gone\",\"node\":1,", -EBADMSG, "below node 1");
         check(&w, "\"is\":\"device\"", "\"is\":\"end\",\"at\":1", -EBADMSG, "after its end");

@@ -90,8 +90,7 @@ static void reader_play(Reader *r, Player *p) {
                         fail();
                 }
                 if (player_play(p, &record) != 1) {
-                        print_error("record %llu: %s\n%s\n", (unsigned long long) p->n_records, p->why,
-                                        line);
+                        print_error("record %llu: %s\n%s\n", (unsigned long long) p->n_records, p->why, line);
                         fail();
                 }
                 tape_record_done(&record);
@@ -208,9 +207,8 @@ static void test_crowd(void **state) {
         assert_false(p.lost);
         assert_true(p.n_records > 5000);
         assert_true(p.n_grants > 1000);
-        print_message("%llu records, %llu decisions, %llu grants of %zu clients\n",
-                        (unsigned long long) p.n_records, (unsigned long long) p.n_dispatches,
-                        (unsigned long long) p.n_grants, c.n);
+        print_message("%llu records, %llu decisions, %llu grants of %zu clients\n", (unsigned long long) p.n_records,
+                        (unsigned long long) p.n_dispatches, (unsigned long long) p.n_grants, c.n);
         player_done(&p);
         while (c.n > 0)
                 crowd_leave(&c, c.n - 1);

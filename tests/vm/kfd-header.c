@@ -94,11 +94,9 @@ SAME(KFD_RUNTIME_MODE_TTMP_SAVE, KFD_RUNTIME_ENABLE_MODE_TTMP_SAVE_MASK);
 
 SAME_SIZE(KfdDbgTrap, kfd_ioctl_dbg_trap_args);
 SAME_FIELD(KfdDbgTrap, enable.dbg_fd, kfd_ioctl_dbg_trap_args, enable.dbg_fd);
-SAME_FIELD(KfdDbgTrap, suspend_queues.queue_array_ptr, kfd_ioctl_dbg_trap_args,
-                suspend_queues.queue_array_ptr);
+SAME_FIELD(KfdDbgTrap, suspend_queues.queue_array_ptr, kfd_ioctl_dbg_trap_args, suspend_queues.queue_array_ptr);
 SAME_FIELD(KfdDbgTrap, suspend_queues.num_queues, kfd_ioctl_dbg_trap_args, suspend_queues.num_queues);
-SAME_FIELD(KfdDbgTrap, resume_queues.queue_array_ptr, kfd_ioctl_dbg_trap_args,
-                resume_queues.queue_array_ptr);
+SAME_FIELD(KfdDbgTrap, resume_queues.queue_array_ptr, kfd_ioctl_dbg_trap_args, resume_queues.queue_array_ptr);
 SAME_FIELD(KfdDbgTrap, resume_queues.num_queues, kfd_ioctl_dbg_trap_args, resume_queues.num_queues);
 SAME_FIELD(KfdDbgTrap, queue_snapshot.entry_size, kfd_ioctl_dbg_trap_args, queue_snapshot.entry_size);
 SAME(KFD_DBG_TRAP_ENABLE, KFD_IOC_DBG_TRAP_ENABLE);

@@ -97,8 +97,8 @@ int calibrate_main(const char *device, uint64_t kernel_ns) {
         if (r < 0)
                 return r;
 
-        printf("calibrated %u %" PRIu64 " %d %d %s\t%s\n", rounds, ns, work_is_gpu(w), work_cpu(w),
-                        work_device_name(w), work_driver_version(w));
+        printf("calibrated %u %" PRIu64 " %d %d %s\t%s\n", rounds, ns, work_is_gpu(w), work_cpu(w), work_device_name(w),
+                        work_driver_version(w));
         return fflush(stdout) == 0 ? 0 : -EIO;
 }
 
@@ -106,8 +106,8 @@ static int on_line(const char *line, void *userdata) {
         Calibration *c = userdata;
         int gpu;
 
-        if (sscanf(line, "calibrated %u %" SCNu64 " %d %d %127[^\t]\t%127[^\n]", &c->rounds, &c->kernel_ns,
-                            &gpu, &c->cpu, c->device, c->driver) != 6)
+        if (sscanf(line, "calibrated %u %" SCNu64 " %d %d %127[^\t]\t%127[^\n]", &c->rounds, &c->kernel_ns, &gpu,
+                            &c->cpu, c->device, c->driver) != 6)
                 return demo_error(-EPROTO, "the calibrator said: %s", line);
         c->gpu = gpu;
         return 0;

@@ -48,8 +48,8 @@ static void strip_environment(ChildEnvironment environment) {
         (void) setenv("POCL_MAX_PTHREAD_COUNT", "1", 1);
 }
 
-_noreturn_ static void child_exec(const char *const argv[], int input, int output,
-                ChildEnvironment environment, pid_t parent) {
+_noreturn_ static void child_exec(
+                const char *const argv[], int input, int output, ChildEnvironment environment, pid_t parent) {
         (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() != parent)
                 _exit(127);
@@ -109,8 +109,7 @@ int child_write(Child *c, const char *format, ...) {
 
 int child_read(Child *c, child_line_t on_line, void *userdata) {
         for (;;) {
-                ssize_t n = read(
-                                c->output, c->pending + c->n_pending, sizeof(c->pending) - 1 - c->n_pending);
+                ssize_t n = read(c->output, c->pending + c->n_pending, sizeof(c->pending) - 1 - c->n_pending);
                 if (n < 0 && errno == EINTR)
                         continue;
                 if (n < 0)

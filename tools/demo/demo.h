@@ -42,11 +42,11 @@ int role_from_string(const char *s);
 void demo_complain(const char *format, ...) _printf_(1, 2);
 
 /* The same, as the value r: a negative errno, of which the user sees the text alone. */
-#define demo_error(r, ...)                                                                                  \
-        ({                                                                                                  \
-                int _demo_error = (r);                                                                      \
-                demo_complain(__VA_ARGS__);                                                                 \
-                _demo_error < 0 ? _demo_error : -EIO;                                                       \
+#define demo_error(r, ...)                                                                                             \
+        ({                                                                                                             \
+                int _demo_error = (r);                                                                                 \
+                demo_complain(__VA_ARGS__);                                                                            \
+                _demo_error < 0 ? _demo_error : -EIO;                                                                  \
         })
 
 /* /proc/self/exe resolved, for starting ourselves again. */

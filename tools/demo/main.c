@@ -53,8 +53,7 @@ static int write_results(const Outcome *outcome) {
         if (!o->json || o->json_file)
                 report_table(outcome, stdout);
         if (o->json)
-                k = o->json_file ? write_file(outcome, o->json_file, report_json)
-                                 : report_json(outcome, stdout);
+                k = o->json_file ? write_file(outcome, o->json_file, report_json) : report_json(outcome, stdout);
         if (o->plot) {
                 r = write_file(outcome, o->plot, report_plot);
                 if (r >= 0 && (!o->json || o->json_file))
@@ -85,8 +84,7 @@ static int run(Options *o) {
         if (r < 0)
                 return r;
         options_complete(o, &calibration);
-        progress_note(&progress, "%s: kernels of %.3f ms", calibration.device,
-                        (double) calibration.kernel_ns / 1e6);
+        progress_note(&progress, "%s: kernels of %.3f ms", calibration.device, (double) calibration.kernel_ns / 1e6);
 
         const PhasePlan plan = {
                         .calibration = &calibration,

@@ -134,8 +134,7 @@ static int parse_phases(const char *s, unsigned *ret) {
         for (char *word = strtok_r(copy, ",", &state); word; word = strtok_r(NULL, ",", &state)) {
                 int k = phase_kind_from_string(word);
                 if (k < 0)
-                        return demo_error(-EINVAL, "--only=%s: '%s' is none of alone, shared, xsched", s,
-                                        word);
+                        return demo_error(-EINVAL, "--only=%s: '%s' is none of alone, shared, xsched", s, word);
                 phases |= 1U << k;
         }
         if (phases == 0)
@@ -154,8 +153,7 @@ static int add_setting(Options *o, const char *setting) {
 }
 
 /* The string lives as long as the process, as those of argv do. */
-static int add_numeric_setting(
-                Options *o, const char *option, const char *name, const char *value, const char *unit) {
+static int add_numeric_setting(Options *o, const char *option, const char *name, const char *value, const char *unit) {
         char *setting;
         int v = 0;
 
@@ -282,8 +280,7 @@ int options_parse(int argc, char *argv[], Options *ret) {
                         return r;
         }
         if (optind < argc)
-                return demo_error(
-                                -EINVAL, "unexpected argument '%s'; --help lists the options", argv[optind]);
+                return demo_error(-EINVAL, "unexpected argument '%s'; --help lists the options", argv[optind]);
         if (o.system && (o.n_settings > 0 || o.policy))
                 return demo_error(-EINVAL,
                                 "--system uses the xschedd of this system as it is: change its settings with "

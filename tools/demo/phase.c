@@ -116,8 +116,7 @@ static int on_hangup(Seat *s) {
                 s->state = SEAT_GONE;
                 return 0;
         }
-        (void) snprintf(text, sizeof(text),
-                        status > 128 ? "it was ended by signal %d" : "it ended with status %d",
+        (void) snprintf(text, sizeof(text), status > 128 ? "it was ended by signal %d" : "it ended with status %d",
                         status > 128 ? status - 128 : status);
         return seat_fail(s, text);
 }
@@ -177,9 +176,7 @@ static int on_task(Seat *s, uint64_t start, uint64_t end) {
 static int on_done(Seat *s, const char *line) {
         Interception *c = &s->counters;
 
-        if (sscanf(line,
-                            "done %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64
-                            " %" SCNu64,
+        if (sscanf(line, "done %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64,
                             &c->tasks, &c->launches, &c->seen, &c->tracked, &c->waited, &c->waited_ns,
                             &c->expired) != 7)
                 return seat_protocol_error(s, line);
@@ -321,8 +318,7 @@ static int phase_loop(Phase *p, phase_progress_t progress, void *userdata) {
                         next_progress = now + PROGRESS_NS;
                 }
                 if (now > p->last_line_ns + (p->start_ns == 0 ? START_TIMEOUT_NS : STALL_TIMEOUT_NS))
-                        return demo_error(-ETIMEDOUT,
-                                        "%s: no tenant has finished anything for %" PRIu64 " s",
+                        return demo_error(-ETIMEDOUT, "%s: no tenant has finished anything for %" PRIu64 " s",
                                         phase_kind_title(p->kind), (now - p->last_line_ns) / NSEC_PER_SEC);
         }
 }
@@ -401,15 +397,13 @@ static int check_interception(const PhaseResult *r) {
                         return demo_error(-EIO,
                                         "%s: the layer saw %" PRIu64 " of the %" PRIu64
                                         " launches of the %s jobs: the figures would not be xsched's",
-                                        phase_kind_title(r->kind), c->seen, c->launches,
-                                        role_to_string((Role) role));
+                                        phase_kind_title(r->kind), c->seen, c->launches, role_to_string((Role) role));
                 if (r->kind != PHASE_XSCHED && c->seen > 0)
                         return demo_error(-EIO, "%s: the layer was there although it should not have been",
                                         phase_kind_title(r->kind));
         }
         if (r->kind == PHASE_XSCHED && r->n_batch > 0 && r->interception[ROLE_BATCH].tracked == 0)
-                return demo_error(-EIO,
-                                "%s: xschedd never saw the jobs contend: they are not on one device for it",
+                return demo_error(-EIO, "%s: xschedd never saw the jobs contend: they are not on one device for it",
                                 phase_kind_title(r->kind));
         return 0;
 }
@@ -420,8 +414,7 @@ void phase_result_done(PhaseResult *r) {
         *r = (PhaseResult){};
 }
 
-int phase_run(PhaseKind kind, const PhasePlan *plan, phase_progress_t progress, void *userdata,
-                PhaseResult *ret) {
+int phase_run(PhaseKind kind, const PhasePlan *plan, phase_progress_t progress, void *userdata, PhaseResult *ret) {
         _cleanup_(phase_done)
         Phase p = {.kind = kind, .plan = plan};
         _cleanup_(phase_result_done)

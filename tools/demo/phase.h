@@ -64,5 +64,4 @@ typedef struct PhaseProgress {
 typedef void (*phase_progress_t)(const PhaseProgress *p, void *userdata);
 
 /* Returns 0, or a negative errno after saying why. `progress` is called a few times a second. */
-int phase_run(PhaseKind kind, const PhasePlan *plan, phase_progress_t progress, void *userdata,
-                PhaseResult *ret);
+int phase_run(PhaseKind kind, const PhasePlan *plan, phase_progress_t progress, void *userdata, PhaseResult *ret);

@@ -29,8 +29,7 @@ typedef struct Box {
 } Box;
 
 static double scale_at(const Scale *s, double v) {
-        double t = s->logarithmic ? log(v / s->low) / log(s->high / s->low)
-                                  : (v - s->low) / (s->high - s->low);
+        double t = s->logarithmic ? log(v / s->low) / log(s->high / s->low) : (v - s->low) / (s->high - s->low);
 
         return s->from + CLAMP(t, 0.0, 1.0) * (s->to - s->from);
 }
@@ -67,8 +66,7 @@ static void text(FILE *f, double x, double y, const char *class, const char *s) 
 }
 
 static void line(FILE *f, double x1, double y1, double x2, double y2, const char *class) {
-        fprintf(f, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" class=\"%s\"/>\n", x1, y1, x2, y2,
-                        class);
+        fprintf(f, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" class=\"%s\"/>\n", x1, y1, x2, y2, class);
 }
 
 /* Three significant digits, without an exponent. */
@@ -78,8 +76,8 @@ static const char *format_ms(double ms, char ret[static 32]) {
 }
 
 /* Plain rules and no CSS variables: viewers other than browsers do not know those. */
-static void palette(FILE *f, const char *background, const char *text_color, const char *dim,
-                const char *grid, const char *deadline) {
+static void palette(FILE *f, const char *background, const char *text_color, const char *dim, const char *grid,
+                const char *deadline) {
         static const char *const phases[_PHASE_MAX] = {
                         [PHASE_ALONE] = PICTURE_SERIES_2,
                         [PHASE_SHARED] = PICTURE_SERIES_3,
@@ -94,8 +92,8 @@ static void palette(FILE *f, const char *background, const char *text_color, con
         for (unsigned k = 0; k < _PHASE_MAX; k++) {
                 const char *name = phase_kind_to_string((PhaseKind) k);
 
-                fprintf(f, ".%s .dots,.%s .curve,.%s .p99{stroke:%s}.%s .bar{fill:%s}\n", name, name, name,
-                                phases[k], name, phases[k]);
+                fprintf(f, ".%s .dots,.%s .curve,.%s .p99{stroke:%s}.%s .bar{fill:%s}\n", name, name, name, phases[k],
+                                name, phases[k]);
         }
 }
 
@@ -114,8 +112,7 @@ static void head(FILE *f) {
                         f);
         palette(f, PICTURE_BACKGROUND, PICTURE_TEXT, PICTURE_DIM, PICTURE_GRID, PICTURE_LIMIT);
         fputs("@media (prefers-color-scheme:dark){\n", f);
-        palette(f, PICTURE_DARK_BACKGROUND, PICTURE_DARK_TEXT, PICTURE_DARK_DIM, PICTURE_DARK_GRID,
-                        PICTURE_DARK_LIMIT);
+        palette(f, PICTURE_DARK_BACKGROUND, PICTURE_DARK_TEXT, PICTURE_DARK_DIM, PICTURE_DARK_GRID, PICTURE_DARK_LIMIT);
         fputs("}\n</style>\n", f);
         fprintf(f, "<rect width=\"%.0f\" height=\"%.0f\" class=\"bg\"/>\n", WIDTH, HEIGHT);
 }
@@ -125,8 +122,8 @@ static void title(const Outcome *o, FILE *f) {
         const Calibration *c = o->calibration;
         char s[512];
 
-        (void) snprintf(s, sizeof(s), "A latency-critical job beside %u batch job%s on one device",
-                        options->n_low, options->n_low == 1 ? "" : "s");
+        (void) snprintf(s, sizeof(s), "A latency-critical job beside %u batch job%s on one device", options->n_low,
+                        options->n_low == 1 ? "" : "s");
         text(f, 24, 34, "title", s);
         (void) snprintf(s, sizeof(s), "%s. Kernels of %.3g ms.", c->device, (double) c->kernel_ns / 1e6);
         text(f, 24, 56, "sub", s);
@@ -176,8 +173,8 @@ static void latency_axis(const Scale *y, const Box *b, bool labels, FILE *f) {
 }
 
 static void frame(const Box *b, FILE *f) {
-        fprintf(f, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" class=\"frame\"/>\n", b->x,
-                        b->y, b->w, b->h);
+        fprintf(f, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" class=\"frame\"/>\n", b->x, b->y, b->w,
+                        b->h);
 }
 
 static void time_axis(const Scale *x, const Box *b, FILE *f) {
@@ -210,8 +207,8 @@ static void phase_panel(const Outcome *o, const PhaseResult *r, Box b, Scale y, 
                 /* On the side of the line where the other line is not. */
                 double above = scale_at(&y, deadline) - scale_at(&y, p99);
 
-                text(f, b.x + 6, scale_at(&y, deadline) + (above > 0 && above < 18 ? 14 : -5),
-                                "deadlinelabel", "deadline");
+                text(f, b.x + 6, scale_at(&y, deadline) + (above > 0 && above < 18 ? 14 : -5), "deadlinelabel",
+                                "deadline");
         }
 
         fprintf(f, "<g class=\"%s\"><path class=\"dots\" d=\"", phase_kind_to_string(r->kind));
@@ -241,8 +238,8 @@ static void percentile_axis(const Scale *x, const Box *b, FILE *f) {
 
         for (size_t i = 0; i < ELEMENTSOF(ticks); i++)
                 if (rarity(ticks[i].p) <= x->high) {
-                        line(f, scale_at(x, rarity(ticks[i].p)), b->y, scale_at(x, rarity(ticks[i].p)),
-                                        b->y + b->h, "grid");
+                        line(f, scale_at(x, rarity(ticks[i].p)), b->y, scale_at(x, rarity(ticks[i].p)), b->y + b->h,
+                                        "grid");
                         text(f, scale_at(x, rarity(ticks[i].p)), b->y + b->h + 18, "tickx", ticks[i].label);
                 }
         text(f, b->x + b->w / 2, b->y + b->h + 35, "axis", "percentile of tasks");
@@ -310,14 +307,13 @@ static void batch_panel(const Outcome *o, Box b, FILE *f) {
                 if (r->kind == PHASE_XSCHED && outcome_batch_ratio(o) > 0)
                         (void) snprintf(relative, sizeof(relative), " (%.1f %% of unscheduled)",
                                         100 * outcome_batch_ratio(o));
-                (void) snprintf(s, sizeof(s), "%s: %.2f%s", phase_kind_title(r->kind), r->batch_total,
-                                relative);
+                (void) snprintf(s, sizeof(s), "%s: %.2f%s", phase_kind_title(r->kind), r->batch_total, relative);
                 text(f, b.x, y, "value", s);
                 fprintf(f,
                                 "<g class=\"%s\"><rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" "
                                 "class=\"bar\"/></g>\n",
-                                phase_kind_to_string(r->kind), b.x, y + 8,
-                                room * r->batch_total / MAX(most, 1e-9), bar_height);
+                                phase_kind_to_string(r->kind), b.x, y + 8, room * r->batch_total / MAX(most, 1e-9),
+                                bar_height);
                 y += bar_height + 44;
         }
 }
@@ -338,8 +334,7 @@ int report_plot(const Outcome *o, FILE *f) {
         title(o, f);
         for (unsigned k = 0; k < _PHASE_MAX; k++)
                 if (o->phases[k].valid) {
-                        phase_panel(o, o->phases + k,
-                                        (Box){LEFT + (width + gap) * i, upper, width, panel_height}, y,
+                        phase_panel(o, o->phases + k, (Box){LEFT + (width + gap) * i, upper, width, panel_height}, y,
                                         i == 0, f);
                         i++;
                 }

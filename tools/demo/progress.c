@@ -69,15 +69,14 @@ void progress_update(const PhaseProgress *s, void *userdata) {
 
         Summary sum = samples_summary(s->latency);
         double elapsed = (double) s->elapsed_ns / (double) NSEC_PER_SEC;
-        int n = snprintf(
-                        text, sizeof(text), "[%u/%u] %s ", p->phase, p->n_phases, phase_kind_title(s->kind));
+        int n = snprintf(text, sizeof(text), "[%u/%u] %s ", p->phase, p->n_phases, phase_kind_title(s->kind));
 
         format_bar(bar, s->elapsed_ns, s->duration_ns);
         if (p->tty)
                 n += snprintf(text + n, sizeof(text) - (size_t) n, "%s ", bar);
-        n += snprintf(text + n, sizeof(text) - (size_t) n, "%.0f/%.0f s  %zu tasks, p50 %.2f p99 %.2f ms",
-                        elapsed, (double) s->duration_ns / (double) NSEC_PER_SEC, sum.n,
-                        (double) sum.p50_ns / 1e6, (double) sum.p99_ns / 1e6);
+        n += snprintf(text + n, sizeof(text) - (size_t) n, "%.0f/%.0f s  %zu tasks, p50 %.2f p99 %.2f ms", elapsed,
+                        (double) s->duration_ns / (double) NSEC_PER_SEC, sum.n, (double) sum.p50_ns / 1e6,
+                        (double) sum.p99_ns / 1e6);
         if (s->kind != PHASE_ALONE && elapsed > 0)
                 (void) snprintf(text + n, sizeof(text) - (size_t) n, "  batch %.1f tasks/s",
                                 (double) s->n_batch_tasks / elapsed);

@@ -30,9 +30,8 @@ double outcome_latency_ratio(const Outcome *o, PhaseKind k, double percent) {
 double outcome_batch_ratio(const Outcome *o) {
         const PhaseResult *shared = o->phases + PHASE_SHARED, *xsched = o->phases + PHASE_XSCHED;
 
-        return shared->valid && xsched->valid && shared->batch_total > 0
-                        ? xsched->batch_total / shared->batch_total
-                        : 0;
+        return shared->valid && xsched->valid && shared->batch_total > 0 ? xsched->batch_total / shared->batch_total
+                                                                         : 0;
 }
 
 /* The columns of one terminal line cannot be counted in bytes, so each glyph is a string. */
@@ -50,8 +49,7 @@ static void print_sparkline(const PhaseResult *r, double least, double most, FIL
 
         for (size_t i = 0; i < r->latency.n; i++) {
                 const Sample *s = r->latency.items + i;
-                size_t slot = MIN(
-                                (size_t) (s->at_ns * SPARK_WIDTH / r->window_ns), (size_t) SPARK_WIDTH - 1);
+                size_t slot = MIN((size_t) (s->at_ns * SPARK_WIDTH / r->window_ns), (size_t) SPARK_WIDTH - 1);
 
                 longest[slot] = MAX(longest[slot], s->ns);
         }
@@ -89,8 +87,7 @@ static void print_row(const Outcome *o, const PhaseResult *r, FILE *f) {
         Summary s = samples_summary(&r->latency);
         char missed[32], relative[32] = "";
 
-        (void) snprintf(missed, sizeof(missed), "%" PRIu64 "/%" PRIu64, r->n_missed,
-                        (uint64_t) s.n + r->n_skipped);
+        (void) snprintf(missed, sizeof(missed), "%" PRIu64 "/%" PRIu64, r->n_missed, (uint64_t) s.n + r->n_skipped);
         fprintf(f, "%-22s %9.2f %9.2f %9.2f %11s", phase_kind_title(r->kind), (double) s.p50_ns / 1e6,
                         (double) s.p99_ns / 1e6, (double) s.max_ns / 1e6, missed);
         if (r->n_batch > 0) {
@@ -102,8 +99,7 @@ static void print_row(const Outcome *o, const PhaseResult *r, FILE *f) {
 }
 
 static void print_conclusion(const Outcome *o, FILE *f) {
-        double without = outcome_latency_ratio(o, PHASE_SHARED, 99),
-               with = outcome_latency_ratio(o, PHASE_XSCHED, 99);
+        double without = outcome_latency_ratio(o, PHASE_SHARED, 99), with = outcome_latency_ratio(o, PHASE_XSCHED, 99);
 
         if (without > 0 && with > 0)
                 fprintf(f,
@@ -136,11 +132,9 @@ static void print_counters(const Outcome *o, FILE *f) {
                                 fprintf(f,
                                                 "Intercepted, %-7s: %" PRIu64 " commands of %" PRIu64
                                                 " launches%s; %" PRIu64 " tracked, %" PRIu64
-                                                " waited %.1f ms in all, %" PRIu64
-                                                " let through by the lease\n",
-                                                role_to_string((Role) role), c->seen, c->launches, reads,
-                                                c->tracked, c->waited, (double) c->waited_ns / 1e6,
-                                                c->expired);
+                                                " waited %.1f ms in all, %" PRIu64 " let through by the lease\n",
+                                                role_to_string((Role) role), c->seen, c->launches, reads, c->tracked,
+                                                c->waited, (double) c->waited_ns / 1e6, c->expired);
                 }
         }
         fprintf(f,
@@ -160,12 +154,12 @@ void report_table(const Outcome *o, FILE *f) {
         fprintf(f,
                         "Latency job: %u kernels every %.4g ms, deadline %.3g ms. %u batch job%s: %u kernels a task. "
                         "%.4g s a phase.\n\n",
-                        options->n_kernels, (double) options->period_ns / 1e6,
-                        (double) options->deadline_ns / 1e6, options->n_low, options->n_low == 1 ? "" : "s",
-                        options->n_batch_kernels, (double) options->duration_ns / 1e9);
+                        options->n_kernels, (double) options->period_ns / 1e6, (double) options->deadline_ns / 1e6,
+                        options->n_low, options->n_low == 1 ? "" : "s", options->n_batch_kernels,
+                        (double) options->duration_ns / 1e9);
 
-        fprintf(f, "%-22s %9s %9s %9s %11s %12s %12s\n", "", "p50 ms", "p99 ms", "max ms", "missed",
-                        "batch tasks/s", "of unsched.");
+        fprintf(f, "%-22s %9s %9s %9s %11s %12s %12s\n", "", "p50 ms", "p99 ms", "max ms", "missed", "batch tasks/s",
+                        "of unsched.");
         for (unsigned k = 0; k < _PHASE_MAX; k++)
                 if (o->phases[k].valid)
                         print_row(o, o->phases + k, f);

@@ -68,8 +68,7 @@ static void say(Tenant *t, const char *format, ...) {
 static void listen_line(Tenant *t, const char *line) {
         if (startswith(line, "stop"))
                 atomic_store(&t->stop, true);
-        else if (sscanf(line, "go %" SCNu64 " %" SCNu64 " %" SCNu64, &t->start_ns, &t->end_ns,
-                                 &t->period_ns) == 3)
+        else if (sscanf(line, "go %" SCNu64 " %" SCNu64 " %" SCNu64, &t->start_ns, &t->end_ns, &t->period_ns) == 3)
                 (void) sem_post(&t->begin);
 }
 
@@ -183,9 +182,8 @@ static void report(Tenant *t) {
         XschedCounters c = {};
 
         (void) get_counters(&c);
-        say(t, "done %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64,
-                        t->n_tasks, t->n_launches, c.launches, c.tracked, c.waited, c.waited_ns,
-                        c.lease_expired);
+        say(t, "done %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64, t->n_tasks,
+                        t->n_launches, c.launches, c.tracked, c.waited, c.waited_ns, c.lease_expired);
 }
 
 /* Whatever a driver prints must not end up between our lines. */

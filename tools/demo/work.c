@@ -66,8 +66,8 @@ static int find_devices(cl_device_id ret[DEVICES_MAX]) {
                 cl_uint found = 0;
 
                 if (n < (int) DEVICES_MAX &&
-                                clGetDeviceIDs(platforms[i], CL_DEVICE_TYPE_ALL, DEVICES_MAX - (cl_uint) n,
-                                                ret + n, &found) == CL_SUCCESS)
+                                clGetDeviceIDs(platforms[i], CL_DEVICE_TYPE_ALL, DEVICES_MAX - (cl_uint) n, ret + n,
+                                                &found) == CL_SUCCESS)
                         n += (int) MIN(found, DEVICES_MAX - (cl_uint) n);
         }
         if (n == 0)
@@ -122,8 +122,7 @@ static int pick_device(const char *wanted, cl_device_id *ret) {
         bool by_index = end && end != wanted && *end == '\0';
 
         if (by_index && index >= (unsigned long) n)
-                return demo_error(-ENODEV, "there is no device %lu: --list-devices shows those that are",
-                                index);
+                return demo_error(-ENODEV, "there is no device %lu: --list-devices shows those that are", index);
 
         for (int i = 0; i < n; i++) {
                 char name[128];
@@ -137,8 +136,7 @@ static int pick_device(const char *wanted, cl_device_id *ret) {
                 }
         }
         if (!isempty(wanted))
-                return demo_error(-ENODEV, "no device's name has '%s' in it: --list-devices shows them",
-                                wanted);
+                return demo_error(-ENODEV, "no device's name has '%s' in it: --list-devices shows them", wanted);
         *ret = devices[0];
         return 0;
 }
@@ -187,8 +185,8 @@ static int build(Work *w) {
                 char log[1024] = "";
 
                 if (w->program)
-                        (void) clGetProgramBuildInfo(w->program, w->device, CL_PROGRAM_BUILD_LOG,
-                                        sizeof(log) - 1, log, NULL);
+                        (void) clGetProgramBuildInfo(
+                                        w->program, w->device, CL_PROGRAM_BUILD_LOG, sizeof(log) - 1, log, NULL);
                 return demo_error(-EIO, "OpenCL cannot build the kernel (error %d) %s", e, log);
         }
         w->kernel = clCreateKernel(w->program, "work", &e);
@@ -213,8 +211,8 @@ static int make_buffer(Work *w, uint32_t seed) {
         for (uint32_t i = 0; i < w->n_items; i++)
                 w->expected[i] = recurrence_start(seed, i);
 
-        w->buffer = clCreateBuffer(w->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR,
-                        w->n_words * sizeof(uint32_t), w->expected, &e);
+        w->buffer = clCreateBuffer(w->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, w->n_words * sizeof(uint32_t),
+                        w->expected, &e);
         if (e != CL_SUCCESS)
                 return demo_error(-EIO, "clCreateBuffer: error %d", e);
         return 0;
@@ -340,14 +338,13 @@ static const char *describe_difference(const Work *w, uint32_t at) {
         uint32_t found = w->found[at], expected = w->expected[at];
 
         if (at < w->n_items)
-                (void) snprintf(text, sizeof(text), "wrong result: item %u is %#x and should be %#x", at,
-                                found, expected);
+                (void) snprintf(text, sizeof(text), "wrong result: item %u is %#x and should be %#x", at, found,
+                                expected);
         else if (at == w->n_items)
                 (void) snprintf(text, sizeof(text),
                                 "wrong order: the kernels did not run in the order of their launch");
         else
-                (void) snprintf(text, sizeof(text),
-                                "kernel %u of the task ran %u times and was launched %u times",
+                (void) snprintf(text, sizeof(text), "kernel %u of the task ran %u times and was launched %u times",
                                 at - w->n_items - 1, found, expected);
         return text;
 }

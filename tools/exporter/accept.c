@@ -38,8 +38,8 @@ static unsigned parse_weight(const char *s) {
 static bool has_word(const char *s, const char *word) {
         size_t n = strlen(word);
 
-        return strncasecmp(s, word, n) == 0 && !isalnum((unsigned char) s[n]) && s[n] != '.' &&
-                        s[n] != '-' && s[n] != '/';
+        return strncasecmp(s, word, n) == 0 && !isalnum((unsigned char) s[n]) && s[n] != '.' && s[n] != '-' &&
+                        s[n] != '/';
 }
 
 /* Parses the parameters of a range. Returns its comma, or the end. */

@@ -80,8 +80,8 @@ static int connect_bus(Collector *c) {
         return r;
 }
 
-static int ask(Collector *c, const char *path, const char *interface, const char *member,
-                uint64_t timeout_ns, sd_bus_message_handler_t handler, sd_bus_slot **slot) {
+static int ask(Collector *c, const char *path, const char *interface, const char *member, uint64_t timeout_ns,
+                sd_bus_message_handler_t handler, sd_bus_slot **slot) {
         _cleanup_(sd_bus_message_unrefp)
         sd_bus_message *m = NULL;
 
@@ -102,8 +102,7 @@ static int list(Collector *c, const char *member, sd_bus_message_handler_t handl
         if (r >= 0)
                 r = sd_bus_message_set_auto_start(m, false);
         return r < 0 ? r
-                     : sd_bus_call_async(c->bus, &c->listing_host, m, handler, c,
-                                       COLLECT_ANSWER_NS / NSEC_PER_USEC);
+                     : sd_bus_call_async(c->bus, &c->listing_host, m, handler, c, COLLECT_ANSWER_NS / NSEC_PER_USEC);
 }
 
 /* --- what comes of it --- */
@@ -182,8 +181,8 @@ static void measure(Collector *c) {
                 return;
         for (size_t i = 0; i < MIN(s->n_devices, (size_t) COLLECT_DEVICES_MAX); i++)
                 if (startswith(s->devices[i].id, "pci:") &&
-                                ask(c, s->devices[i].path, BUS_INTERFACE ".Device", "Measure",
-                                                COLLECT_MEASURE_NS, on_measured, &c->measuring[i]) >= 0)
+                                ask(c, s->devices[i].path, BUS_INTERFACE ".Device", "Measure", COLLECT_MEASURE_NS,
+                                                on_measured, &c->measuring[i]) >= 0)
                         c->n_measuring++;
         if (c->n_measuring > 0)
                 c->measured_at = now;
@@ -253,8 +252,7 @@ int collector_want(Collector *c) {
         c->asked_at = now;
         int r = connect_bus(c);
         if (r >= 0)
-                r = ask(c, BUS_PATH, BUS_INTERFACE, "ListStatistics", COLLECT_ANSWER_NS, on_listed,
-                                &c->listing);
+                r = ask(c, BUS_PATH, BUS_INTERFACE, "ListStatistics", COLLECT_ANSWER_NS, on_listed, &c->listing);
         if (r == -ENOMEM)
                 return r;
         if (r < 0)
@@ -279,17 +277,14 @@ bool collector_is_up(const Collector *c) {
         return c->last && c->last->up;
 }
 
-int collector_new(sd_event *event, const CollectorOptions *options, void (*done)(void *userdata),
-                void *userdata, Collector **ret) {
+int collector_new(sd_event *event, const CollectorOptions *options, void (*done)(void *userdata), void *userdata,
+                Collector **ret) {
         _cleanup_(collector_freep)
         Collector *c = calloc(1, sizeof(*c));
 
         if (!c)
                 return -ENOMEM;
-        *c = (Collector){.event = sd_event_ref(event),
-                        .options = *options,
-                        .done = done,
-                        .userdata = userdata};
+        *c = (Collector){.event = sd_event_ref(event), .options = *options, .done = done, .userdata = userdata};
         if (options->count_others) {
                 c->others = others_new();
                 if (!c->others)

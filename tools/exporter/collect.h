@@ -37,8 +37,8 @@ typedef struct CollectorOptions {
 } CollectorOptions;
 
 /* `done` is called whenever there is a new snapshot. */
-int collector_new(sd_event *event, const CollectorOptions *options, void (*done)(void *userdata),
-                void *userdata, Collector **ret);
+int collector_new(sd_event *event, const CollectorOptions *options, void (*done)(void *userdata), void *userdata,
+                Collector **ret);
 Collector *collector_free(Collector *c);
 DEFINE_TRIVIAL_CLEANUP_FUNC(Collector *, collector_free);
 

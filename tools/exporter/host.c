@@ -59,8 +59,7 @@ static int read_queues(sd_bus_message *m, AllRegistered *all) {
                 r = sd_bus_message_read(m, "(ttsso)", NULL, &key.id, NULL, NULL, NULL);
                 if (r <= 0)
                         break;
-                Registered *c = all->n > 0 ? bsearch(&key, all->clients, all->n, sizeof(key), compare)
-                                           : NULL;
+                Registered *c = all->n > 0 ? bsearch(&key, all->clients, all->n, sizeof(key), compare) : NULL;
                 if (c)
                         c->n_queues++;
         }

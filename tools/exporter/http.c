@@ -93,10 +93,7 @@ static void on_connection(void *userdata, struct MHD_Connection *connection, voi
                         return; /* it is closed with its next request */
                 const union MHD_ConnectionInfo *i =
                                 MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-                *c = (Connection){.http = h,
-                                .connection = connection,
-                                .fd = i->connect_fd,
-                                .began_at = now_ns()};
+                *c = (Connection){.http = h, .connection = connection, .fd = i->connect_fd, .began_at = now_ns()};
                 DL_APPEND(h->connections, c);
                 h->n_connections++;
                 *context = c;
@@ -111,18 +108,17 @@ static void on_connection(void *userdata, struct MHD_Connection *connection, voi
 }
 
 static Connection *connection_of(struct MHD_Connection *connection) {
-        const union MHD_ConnectionInfo *i =
-                        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+        const union MHD_ConnectionInfo *i = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
 
         return i ? i->socket_context : NULL;
 }
 
 /* --- answers --- */
 
-static enum MHD_Result respond(struct MHD_Connection *connection, unsigned status, const char *type,
-                const char *text, size_t size) {
-        struct MHD_Response *r = MHD_create_response_from_buffer(
-                        size, (void *) (uintptr_t) text, MHD_RESPMEM_MUST_COPY);
+static enum MHD_Result respond(
+                struct MHD_Connection *connection, unsigned status, const char *type, const char *text, size_t size) {
+        struct MHD_Response *r =
+                        MHD_create_response_from_buffer(size, (void *) (uintptr_t) text, MHD_RESPMEM_MUST_COPY);
         if (!r)
                 return MHD_NO;
         (void) MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, type);
@@ -175,8 +171,7 @@ static const char *path_of(const char *url) {
 /* Called with the headers first; an answer then ends the request whatever its body is. And once more when a snapshot
  * has come. */
 static enum MHD_Result on_request(void *userdata, struct MHD_Connection *connection, const char *url,
-                const char *method, const char *version, const char *upload, size_t *upload_size,
-                void **context) {
+                const char *method, const char *version, const char *upload, size_t *upload_size, void **context) {
         Connection *c = connection_of(connection);
 
         if (!c)
@@ -222,8 +217,7 @@ static void arm(Http *h, uint64_t at) {
                         (void) sd_event_source_set_enabled(h->turn, SD_EVENT_ONESHOT);
                 at = MIN(at, now_ns() + (uint64_t) ms * NSEC_PER_MSEC);
         }
-        (void) sd_event_source_set_time(
-                        h->timer, at == NSEC_INFINITY ? UINT64_MAX : DIV_ROUND_UP(at, NSEC_PER_USEC));
+        (void) sd_event_source_set_time(h->timer, at == NSEC_INFINITY ? UINT64_MAX : DIV_ROUND_UP(at, NSEC_PER_USEC));
         (void) sd_event_source_set_enabled(h->timer, at == NSEC_INFINITY ? SD_EVENT_OFF : SD_EVENT_ONESHOT);
 }
 
@@ -303,10 +297,10 @@ uint64_t http_idle_since(const Http *h) {
 
 static int start_daemon(Http *h) {
         /* A limit above ours, so that the library never refuses a connection itself. */
-        h->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME, 0,
-                        NULL, NULL, on_request, h, MHD_OPTION_CONNECTION_LIMIT, HTTP_CONNECTIONS_MAX + 1,
-                        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t) HTTP_MEMORY_MAX,
-                        MHD_OPTION_NOTIFY_CONNECTION, on_connection, h, MHD_OPTION_END);
+        h->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL,
+                        on_request, h, MHD_OPTION_CONNECTION_LIMIT, HTTP_CONNECTIONS_MAX + 1,
+                        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t) HTTP_MEMORY_MAX, MHD_OPTION_NOTIFY_CONNECTION,
+                        on_connection, h, MHD_OPTION_END);
         if (!h->daemon)
                 return -EIO;
         const union MHD_DaemonInfo *i = MHD_get_daemon_info(h->daemon, MHD_DAEMON_INFO_EPOLL_FD);
@@ -323,8 +317,8 @@ static int start_listening(Http *h, const int *sockets, size_t n) {
         for (; h->n_sockets < n; h->n_sockets++)
                 h->sockets[h->n_sockets] = sockets[h->n_sockets];
         for (; h->n_listening < n; h->n_listening++) {
-                int r = sd_event_add_io(h->event, h->listening + h->n_listening, sockets[h->n_listening],
-                                EPOLLIN, on_listening, h);
+                int r = sd_event_add_io(h->event, h->listening + h->n_listening, sockets[h->n_listening], EPOLLIN,
+                                on_listening, h);
                 if (r < 0)
                         return r;
         }

@@ -34,8 +34,8 @@ static size_t character_length(const char *text) {
                 if ((s[i] & 0xc0) != 0x80)
                         return 0;
         /* An overlong form, a surrogate, or beyond the last character. */
-        if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
-                        (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
+        if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf0 && s[1] < 0x90) ||
+                        (s[0] == 0xf4 && s[1] > 0x8f))
                 return 0;
         return n;
 }

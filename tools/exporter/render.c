@@ -154,8 +154,7 @@ static void service(Out *o, const Snapshot *s) {
         plain(o, "xsched_queues", GAUGE, "Queues that are registered.", s->n_queues);
         plain(o, "xsched_edges", COUNTER, "Watched edges handled.", s->n_edges);
         plain(o, "xsched_verdicts", COUNTER, "Verdicts written for queues.", s->n_verdicts);
-        plain(o, "xsched_wakeups", COUNTER, "Times that the event loop of the service woke up.",
-                        s->n_wakeups);
+        plain(o, "xsched_wakeups", COUNTER, "Times that the event loop of the service woke up.", s->n_wakeups);
         plain(o, "xsched_lease_expirations", COUNTER,
                         "Launches that passed a hold because the service had not renewed its lease.",
                         s->n_lease_expired);
@@ -168,11 +167,10 @@ static void service(Out *o, const Snapshot *s) {
 
 /* --- devices --- */
 
-#define EACH_DEVICE(o, s, d)                                                                                \
-        for (size_t _i = 0; _i < (s)->n_devices + ((s)->n_devices_left_out > 0); _i++)                      \
-                for (const SnapshotDevice *d = _i < (s)->n_devices ? (s)->devices[_i]                       \
-                                                                   : &(s)->other_devices;                   \
-                                d; d = NULL)
+#define EACH_DEVICE(o, s, d)                                                                                           \
+        for (size_t _i = 0; _i < (s)->n_devices + ((s)->n_devices_left_out > 0); _i++)                                 \
+                for (const SnapshotDevice *d = _i < (s)->n_devices ? (s)->devices[_i] : &(s)->other_devices; d;        \
+                                d = NULL)
 
 static const char *device_name(const SnapshotDevice *d) {
         return d->id ?: OTHERS;
@@ -218,8 +216,7 @@ static void device_gauge(Out *o, const Selection *s, size_t offset, const char *
 }
 
 static void device_hooked(Out *o, const Selection *s) {
-        static const char *const kinds[_HOOKED_KIND_MAX] = {
-                        "calls", "doorbell", "create", "poll", "none", "unknown"};
+        static const char *const kinds[_HOOKED_KIND_MAX] = {"calls", "doorbell", "create", "poll", "none", "unknown"};
 
         family(o, "xsched_device_hooked_queues", GAUGE, NULL,
                         "Queues on the device by how their launches are seen: poll and none do not pass the gate.");
@@ -259,13 +256,11 @@ static void device_measured(Out *o, const Selection *s) {
                 const char *name, *unit, *help;
                 double (*get)(const SnapshotDevice *d);
         } all[] = {
-                        {"xsched_device_utilisation_ratio", "ratio",
-                                        "Utilisation, as the driver measures it.", measured_utilisation},
-                        {"xsched_device_memory_bytes", "bytes", "Memory that the device has.",
-                                        measured_memory},
+                        {"xsched_device_utilisation_ratio", "ratio", "Utilisation, as the driver measures it.",
+                                        measured_utilisation},
+                        {"xsched_device_memory_bytes", "bytes", "Memory that the device has.", measured_memory},
                         {"xsched_device_memory_used_bytes", "bytes", "Memory in use.", measured_memory_used},
-                        {"xsched_device_temperature_celsius", "celsius", "Temperature.",
-                                        measured_temperature},
+                        {"xsched_device_temperature_celsius", "celsius", "Temperature.", measured_temperature},
                         {"xsched_device_power_watts", "watts", "Power drawn.", measured_power},
         };
 
@@ -290,16 +285,14 @@ static void devices(Out *o, const Selection *s) {
         device_counter(o, s, DEVICE_KEPT, "xsched_device_kept_seconds",
                         "Time in which the device had no work though somebody wanted it: it was kept for "
                         "who had just become idle, or handed over.");
-        device_counter(o, s, DEVICE_IDLE, "xsched_device_idle_seconds",
-                        "Time in which nobody wanted the device.");
+        device_counter(o, s, DEVICE_IDLE, "xsched_device_idle_seconds", "Time in which nobody wanted the device.");
         device_counter(o, s, DEVICE_PREEMPTED, "xsched_device_preemptions",
                         "Times that a group lost the device to another.");
         device_gauge(o, s, offsetof(SnapshotDevice, n_entities), "xsched_device_entities",
                         "Groups, and clients and queues that are scheduled on their own, on the device.");
         device_gauge(o, s, offsetof(SnapshotDevice, n_ready), "xsched_device_ready_entities",
                         "Those that have work now.");
-        device_gauge(o, s, offsetof(SnapshotDevice, n_queues), "xsched_device_queues",
-                        "Queues on the device.");
+        device_gauge(o, s, offsetof(SnapshotDevice, n_queues), "xsched_device_queues", "Queues on the device.");
         device_hooked(o, s);
         device_measured(o, s);
         family(o, "xsched_ready_to_run_seconds", HISTOGRAM, "seconds",
@@ -311,10 +304,9 @@ static void devices(Out *o, const Selection *s) {
 
 /* --- groups --- */
 
-#define EACH_GROUP(o, s, g)                                                                                 \
-        for (size_t _i = 0; _i < (s)->n_groups + ((s)->n_groups_left_out > 0); _i++)                        \
-                for (const SnapshotGroup *g = _i < (s)->n_groups ? (s)->groups[_i] : &(s)->other_groups; g; \
-                                g = NULL)
+#define EACH_GROUP(o, s, g)                                                                                            \
+        for (size_t _i = 0; _i < (s)->n_groups + ((s)->n_groups_left_out > 0); _i++)                                   \
+                for (const SnapshotGroup *g = _i < (s)->n_groups ? (s)->groups[_i] : &(s)->other_groups; g; g = NULL)
 
 static void group_labels(Out *o, const SnapshotGroup *g) {
         label(o, "group", g->name ?: OTHERS);
@@ -359,8 +351,7 @@ static void group_settings(Out *o, const Selection *s) {
                 group_labels(o, s->groups[i]);
                 end_float(o, s->groups[i]->priority);
         }
-        family(o, "xsched_group_weight", GAUGE, NULL,
-                        "Weight in force, among groups beside it of equal priority.");
+        family(o, "xsched_group_weight", GAUGE, NULL, "Weight in force, among groups beside it of equal priority.");
         for (size_t i = 0; i < s->n_groups; i++) {
                 begin(o, "");
                 group_labels(o, s->groups[i]);
@@ -396,8 +387,7 @@ static void group_held_for(Out *o, const Selection *s) {
 }
 
 static void groups(Out *o, const Selection *s) {
-        group_counter(o, s, GROUP_RUN, "xsched_group_run_seconds",
-                        "Time in which the device had work of the group.");
+        group_counter(o, s, GROUP_RUN, "xsched_group_run_seconds", "Time in which the device had work of the group.");
         group_source(o, s);
         group_counter(o, s, GROUP_KEPT, "xsched_group_kept_seconds",
                         "Time in which the device was kept idle for the group while others wanted it.");
@@ -413,8 +403,7 @@ static void groups(Out *o, const Selection *s) {
         group_gauge(o, s, offsetof(SnapshotGroup, n_held), "xsched_group_held",
                         "What of the group has work, or is suspended, and may not run now.");
         group_held_for(o, s);
-        group_gauge(o, s, offsetof(SnapshotGroup, n_clients), "xsched_group_clients",
-                        "Processes of the group.");
+        group_gauge(o, s, offsetof(SnapshotGroup, n_clients), "xsched_group_clients", "Processes of the group.");
         group_gauge(o, s, offsetof(SnapshotGroup, n_queues), "xsched_group_queues",
                         "Queues of the group on the device.");
         group_settings(o, s);
@@ -428,8 +417,7 @@ static void exporter(Out *o, const Snapshot *s, const Selection *selection) {
                         selection->n_groups_left_out);
         plain(o, "xsched_exporter_devices_left_out", GAUGE, "Devices that have no series of their own.",
                         selection->n_devices_left_out);
-        family(o, "xsched_exporter_collect_seconds", GAUGE, "seconds",
-                        "How long the service took to answer.");
+        family(o, "xsched_exporter_collect_seconds", GAUGE, "seconds", "How long the service took to answer.");
         begin(o, "");
         end_float(o, s->seconds);
 }
@@ -444,8 +432,7 @@ static void host(Out *o, const HostMetrics *m) {
                 end_number(o, m->n[i]);
         }
         plain(o, "xsched_host_unseen_processes", GAUGE,
-                        "Processes of which it could not be seen whether they have a GPU open.",
-                        m->n_unseen);
+                        "Processes of which it could not be seen whether they have a GPU open.", m->n_unseen);
 }
 
 int render(const Snapshot *s, const Selection *selection, Format format, char **ret, size_t *ret_size) {

@@ -71,8 +71,8 @@ static int other_get(Others *o, const char *key, const uint64_t *now, size_t n, 
         return 0;
 }
 
-static int others_count(Others *o, const char *kind, const char *name, const char *device,
-                const uint64_t *now, size_t n, uint64_t *sums) {
+static int others_count(Others *o, const char *kind, const char *name, const char *device, const uint64_t *now,
+                size_t n, uint64_t *sums) {
         _cleanup_free_ char *key = NULL;
         Other *x;
 
@@ -148,8 +148,7 @@ static bool has_twin(const Snapshot *s, size_t i, const bool *chosen) {
                 return false;
         for (size_t k = 0; k < s->n_groups; k++)
                 if (chosen[k] && k != i && strlen(s->groups[k].name) > LABEL_MAX &&
-                                streq(s->groups[k].device, g->device) &&
-                                label_looks_same(s->groups[k].name, g->name))
+                                streq(s->groups[k].device, g->device) && label_looks_same(s->groups[k].name, g->name))
                         return true;
         return false;
 }
@@ -219,8 +218,8 @@ static int take_groups(const Snapshot *s, const bool *chosen, Others *others, Se
                 }
                 ret->n_groups_left_out++;
                 sum_group(&ret->other_groups, g);
-                int r = others ? others_count(others, "group", g->name, g->device, g->counters,
-                                                 ELEMENTSOF(g->counters), others->groups)
+                int r = others ? others_count(others, "group", g->name, g->device, g->counters, ELEMENTSOF(g->counters),
+                                                 others->groups)
                                : 0;
                 if (r < 0)
                         return r;
@@ -238,8 +237,8 @@ static int take_devices(const Snapshot *s, const bool *chosen, Others *others, S
                 }
                 ret->n_devices_left_out++;
                 sum_device(&ret->other_devices, d);
-                int r = others ? others_count(others, "device", "", d->id, d->counters,
-                                                 ELEMENTSOF(d->counters), others->devices)
+                int r = others ? others_count(others, "device", "", d->id, d->counters, ELEMENTSOF(d->counters),
+                                                 others->devices)
                                : 0;
                 if (r < 0)
                         return r;

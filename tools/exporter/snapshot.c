@@ -57,8 +57,7 @@ Snapshot *snapshot_new(void) {
         Snapshot *s = calloc(1, sizeof(*s));
 
         if (s)
-                s->n_clients = s->n_queues = s->n_edges = s->n_verdicts = s->n_wakeups = s->n_lease_expired =
-                                UNKNOWN;
+                s->n_clients = s->n_queues = s->n_edges = s->n_verdicts = s->n_wakeups = s->n_lease_expired = UNKNOWN;
         return s;
 }
 

@@ -90,8 +90,8 @@ static int serve(Exporter *e) {
         if (r >= 0)
                 r = http_new(e->event, e->collector, sockets, n, &e->http);
         if (r >= 0 && e->idle_ns != NSEC_INFINITY)
-                r = sd_event_add_time_relative(e->event, &e->idle, CLOCK_MONOTONIC,
-                                e->idle_ns / NSEC_PER_USEC, 0, on_idle, e);
+                r = sd_event_add_time_relative(
+                                e->event, &e->idle, CLOCK_MONOTONIC, e->idle_ns / NSEC_PER_USEC, 0, on_idle, e);
         if (r < 0)
                 return complain("It could not begin", r);
         (void) sd_notify(false, "READY=1");
@@ -103,8 +103,7 @@ static int serve(Exporter *e) {
 
 /* For node_exporter's textfile collector; "-": standard output. */
 static int write_textfile(const char *path, const char *text, size_t size) {
-        return streq(path, "-") ? write_all(STDOUT_FILENO, text, size)
-                                : whole_file_write(path, text, size, false);
+        return streq(path, "-") ? write_all(STDOUT_FILENO, text, size) : whole_file_write(path, text, size, false);
 }
 
 static void write_done(void *userdata) {

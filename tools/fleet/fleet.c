@@ -66,14 +66,12 @@ static size_t crowd_of(const Gpu *g, bool service) {
 }
 
 /* Those of a host with room, at most n, the emptiest first. Returns how many. */
-static uint32_t pick_of_host(
-                Fleet *f, uint32_t host, uint32_t n, bool service, Gpu **ret, size_t *ret_crowd) {
+static uint32_t pick_of_host(Fleet *f, uint32_t host, uint32_t n, bool service, Gpu **ret, size_t *ret_crowd) {
         Gpu *first = f->gpus + (size_t) host * f->config.gpus_per_host;
         uint32_t found = 0;
 
         *ret_crowd = 0;
-        for (size_t crowd = 0; found < n && crowd <= (size_t) FLEET_SLOTS_MAX * (FLEET_SLOTS_MAX + 1);
-                        crowd++)
+        for (size_t crowd = 0; found < n && crowd <= (size_t) FLEET_SLOTS_MAX * (FLEET_SLOTS_MAX + 1); crowd++)
                 for (uint32_t i = 0; found < n && i < f->config.gpus_per_host; i++)
                         if (first[i].n < slots_of(f) && crowd_of(first + i, service) == crowd) {
                                 ret[found++] = first + i;

@@ -154,8 +154,7 @@ static void choose(Gpu *g, uint64_t now) {
         if (!g->current)
                 g->cut_ns = NSEC_INFINITY;
         else
-                g->cut_ns = g->current->granted && !has_other(g, g->current) ? NSEC_INFINITY
-                                                                             : end_of_launch(g, now);
+                g->cut_ns = g->current->granted && !has_other(g, g->current) ? NSEC_INFINITY : end_of_launch(g, now);
 }
 
 static bool is_low_running(const Gpu *g) {

@@ -19,8 +19,7 @@ typedef struct Histogram {
 } Histogram;
 
 static inline unsigned histogram_cell(uint64_t v) {
-        unsigned shift =
-                        v >> (HISTOGRAM_BITS + 1) ? 63U - (unsigned) __builtin_clzll(v) - HISTOGRAM_BITS : 0;
+        unsigned shift = v >> (HISTOGRAM_BITS + 1) ? 63U - (unsigned) __builtin_clzll(v) - HISTOGRAM_BITS : 0;
 
         return (shift << HISTOGRAM_BITS) + (unsigned) (v >> shift);
 }

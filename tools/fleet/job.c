@@ -52,8 +52,7 @@ static void request_over(Worker *w, uint64_t now) {
 
         histogram_add(&r->requests, ns_sub(took, FLEET_REQUEST_NS));
         r->classes[CLASS_INTERACTIVE].slowdown += slowdown;
-        r->classes[CLASS_INTERACTIVE].slowdown_max =
-                        MAX(r->classes[CLASS_INTERACTIVE].slowdown_max, slowdown);
+        r->classes[CLASS_INTERACTIVE].slowdown_max = MAX(r->classes[CLASS_INTERACTIVE].slowdown_max, slowdown);
         r->classes[CLASS_INTERACTIVE].n++;
         if (w->requests.n > 0)
                 w->left_ns = FLEET_REQUEST_NS; /* it goes on with the next */
@@ -153,8 +152,7 @@ int job_place(Job *j, Gpu **gpus, uint64_t now) {
                 *w = (Worker){
                                 .job = j,
                                 .gpu = gpus[i],
-                                .launch_ns = of->class == CLASS_INTERACTIVE ? FLEET_REQUEST_LAUNCH_NS
-                                                                            : of->launch_ns,
+                                .launch_ns = of->class == CLASS_INTERACTIVE ? FLEET_REQUEST_LAUNCH_NS : of->launch_ns,
                                 .random = {gpus[i]->fleet->config.seed + of->submit_ns + of->user},
                                 .next_ns = NSEC_INFINITY,
                                 .end_ns = NSEC_INFINITY,

@@ -232,8 +232,7 @@ static int read_trace(const Options *o, Trace *ret) {
         if (r >= 0)
                 r = o->philly ? trace_read_philly(a, ret) : trace_read_pai(a, b, ret);
         if (r < 0)
-                fprintf(stderr, "fleet-sim: the trace: %s\n",
-                                r == -EINVAL ? "not in its format" : strerror(-r));
+                fprintf(stderr, "fleet-sim: the trace: %s\n", r == -EINVAL ? "not in its format" : strerror(-r));
         else if (ret->n == 0) {
                 fprintf(stderr, "fleet-sim: the trace has no job with GPUs\n");
                 r = -EINVAL;
@@ -277,10 +276,7 @@ static int run(const Options *o, const Trace *t, FleetResult *results) {
 
 int main(int argc, char *argv[]) {
         Options o = {
-                        .fleet = {.n_hosts = 100,
-                                        .gpus_per_host = 8,
-                                        .slots = 3,
-                                        .policy = POLICY_CONFIG_DEFAULT},
+                        .fleet = {.n_hosts = 100, .gpus_per_host = 8, .slots = 3, .policy = POLICY_CONFIG_DEFAULT},
                         .shape = {.seed = 1,
                                         .length_ns = 1200 * NSEC_PER_SEC,
                                         .services = 40,

@@ -50,8 +50,8 @@ bool report_check(const FleetConfig *config, const FleetResult *r, const Trace *
                 ok = false;
         }
         if (r->done_ns != r->asked_ns) {
-                fprintf(stderr, "%s: training had %" PRIu64 " ns of work and %" PRIu64 " ns of a GPU\n",
-                                name, r->asked_ns, r->done_ns);
+                fprintf(stderr, "%s: training had %" PRIu64 " ns of work and %" PRIu64 " ns of a GPU\n", name,
+                                r->asked_ns, r->done_ns);
                 ok = false;
         }
         if (config->discipline == DISCIPLINE_XSCHED && r->low.max > report_bound(t, config)) {
@@ -63,13 +63,12 @@ bool report_check(const FleetConfig *config, const FleetResult *r, const Trace *
 }
 
 void report_text(FILE *f, const Trace *t, const FleetConfig *config, const FleetResult *r, const bool *ran) {
-        fprintf(f, "%zu jobs on %u hosts of %u GPUs, submitted within %.0f s; %zu left out\n\n", t->n,
-                        config->n_hosts, config->gpus_per_host, (double) r->span_ns / NSEC_PER_SEC,
-                        t->n_left_out);
+        fprintf(f, "%zu jobs on %u hosts of %u GPUs, submitted within %.0f s; %zu left out\n\n", t->n, config->n_hosts,
+                        config->gpus_per_host, (double) r->span_ns / NSEC_PER_SEC, t->n_left_out);
         fprintf(f, "%-13s %9s %9s %9s %9s %9s %9s %9s %9s %9s\n", "", "busy", "request", "request", "behind",
                         "slowdown", "slowdown", "placed", "off", "gangs");
-        fprintf(f, "%-13s %9s %9s %9s %9s %9s %9s %9s %9s %9s\n", "", "%", "p50 ms", "p99 ms", "max ms",
-                        "heavy", "light", "p99 s", "shares %", "wait %");
+        fprintf(f, "%-13s %9s %9s %9s %9s %9s %9s %9s %9s %9s\n", "", "%", "p50 ms", "p99 ms", "max ms", "heavy",
+                        "light", "p99 s", "shares %", "wait %");
         for (unsigned i = 0; i < _DISCIPLINE_MAX; i++) {
                 if (!ran[i])
                         continue;
@@ -78,9 +77,8 @@ void report_text(FILE *f, const Trace *t, const FleetConfig *config, const Fleet
 
                 for (unsigned c = 0; c < _CLASS_MAX; c++)
                         placed = MAX(placed, histogram_percentile(&x->classes[c].waits, 99));
-                fprintf(f, "%-13s %9.1f %9.2f %9.2f %9.2f %9.2f %9.2f %9.1f %9.1f %9.1f\n",
-                                discipline_to_string(i), 100 * utilisation(config, x),
-                                ms(histogram_percentile(&x->requests, 50)),
+                fprintf(f, "%-13s %9.1f %9.2f %9.2f %9.2f %9.2f %9.2f %9.1f %9.1f %9.1f\n", discipline_to_string(i),
+                                100 * utilisation(config, x), ms(histogram_percentile(&x->requests, 50)),
                                 ms(histogram_percentile(&x->requests, 99)), ms(x->low.max),
                                 mean(x->classes[CLASS_HEAVY].slowdown, x->classes[CLASS_HEAVY].n),
                                 mean(x->classes[CLASS_LIGHT].slowdown, x->classes[CLASS_LIGHT].n),

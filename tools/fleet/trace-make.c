@@ -18,16 +18,14 @@
 #define SHORTEST_S   5.0
 
 /* GPUs, and how many of a hundred jobs have so many. */
-static const struct {
-        uint32_t gpus, percent;
-} sizes[] = {{1, 74}, {2, 8}, {4, 7}, {8, 7}, {16, 3}, {32, 1}};
+static const struct { uint32_t gpus, percent; } sizes[] = {{1, 74}, {2, 8}, {4, 7}, {8, 7}, {16, 3}, {32, 1}};
 
 static void write_job(FILE *jobs, FILE *tasks, uint64_t id, uint64_t user, const char *task, uint32_t n,
                 uint32_t percent, double submit, double length) {
-        (void) fprintf(jobs, "job%06" PRIu64 ",inst%06" PRIu64 ",user%02" PRIu64 ",Terminated,%.3f,%.3f\n",
-                        id, id, user, submit, submit + length);
-        (void) fprintf(tasks, "job%06" PRIu64 ",%s,%u.0,Terminated,%.3f,%.3f,600.0,29.3,%u.0,MISC\n", id,
-                        task, n, submit, submit + length, percent);
+        (void) fprintf(jobs, "job%06" PRIu64 ",inst%06" PRIu64 ",user%02" PRIu64 ",Terminated,%.3f,%.3f\n", id, id,
+                        user, submit, submit + length);
+        (void) fprintf(tasks, "job%06" PRIu64 ",%s,%u.0,Terminated,%.3f,%.3f,600.0,29.3,%u.0,MISC\n", id, task, n,
+                        submit, submit + length, percent);
 }
 
 static uint32_t draw_size(Random *random, uint32_t largest) {
@@ -56,8 +54,7 @@ int trace_make_pai(const TraceShape *s, FILE *jobs, FILE *tasks) {
         }
         while (done < work) {
                 uint32_t n = draw_size(&random, largest);
-                double took = exp(random_normal(&random) * LENGTH_SIGMA - LENGTH_SIGMA * LENGTH_SIGMA / 2) *
-                                mean;
+                double took = exp(random_normal(&random) * LENGTH_SIGMA - LENGTH_SIGMA * LENGTH_SIGMA / 2) * mean;
 
                 took = CLAMP(took, SHORTEST_S, length / 2);
                 write_job(jobs, tasks, id++, random_next(&random) % USERS, "worker", n, 100,

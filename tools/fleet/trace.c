@@ -37,8 +37,7 @@ static bool is_time(double s) {
         return isfinite(s) && s >= -LONGEST_S && s <= 100 * LONGEST_S;
 }
 
-int trace_add(Trace *t, const char *name, const char *user, double gpus, double submit_s,
-                double duration_s) {
+int trace_add(Trace *t, const char *name, const char *user, double gpus, double submit_s, double duration_s) {
         static const uint64_t launches[] = {2 * NSEC_PER_MSEC, 5 * NSEC_PER_MSEC, 10 * NSEC_PER_MSEC};
 
         if (!is_time(submit_s) || !is_time(duration_s) || submit_s < 0 || duration_s <= 0 || !(gpus > 0) ||

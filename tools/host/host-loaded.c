@@ -160,8 +160,7 @@ static int64_t read_some(Reader *r, size_t from) {
         return (int64_t) from + 1;
 }
 
-int host_read_loaded(
-                HostProcesses *all, bool (*wanted)(const HostProcess *p, void *userdata), void *userdata) {
+int host_read_loaded(HostProcesses *all, bool (*wanted)(const HostProcess *p, void *userdata), void *userdata) {
         Reader r = {.all = all, .wanted = wanted, .userdata = userdata};
 
         for (size_t i = next_wanted(&r, 0); i < all->n && r.lost_ns < HOST_READ_ALL_NS;) {

@@ -51,8 +51,7 @@ static void read_drivers(Drivers *ret) {
 
         *ret = (Drivers){0};
         while (f && ret->n < DRIVERS_MAX && fgets(line, sizeof(line), f) && !startswith(line, "Block")) {
-                if (sscanf(line, " %u %64s", &major, name) !=
-                                2) /* NOLINT(cert-err34-c): as the kernel wrote it */
+                if (sscanf(line, " %u %64s", &major, name) != 2) /* NOLINT(cert-err34-c): as the kernel wrote it */
                         continue;
                 unsigned device = streq(name, "kfd")         ? HOST_KFD
                                 : streq(name, "drm")         ? HOST_RENDER
@@ -77,8 +76,7 @@ unsigned host_device_of_name(const char *name) {
 
 static unsigned device_of_number(const Drivers *d, unsigned major, unsigned minor) {
         for (size_t i = 0; i < d->n; i++)
-                if (d->drivers[i].major == major &&
-                                (d->drivers[i].device != HOST_RENDER || minor >= RENDER_MINOR))
+                if (d->drivers[i].major == major && (d->drivers[i].device != HOST_RENDER || minor >= RENDER_MINOR))
                         return d->drivers[i].device;
         return 0;
 }

@@ -141,8 +141,7 @@ static const Object *find_queue(const Snapshot *s, pid_t pid, const KfdProcQueue
                 if (k->context != 0 || object_get_uint(q, "KfdGpuId") != k->gpu_id ||
                                 object_get_uint(q, "KfdQueueId") != k->id)
                         continue;
-                client = snapshot_find_by_id(
-                                s, OBJECT_CLIENT, object_id_from_path(object_get_string(q, "Client")));
+                client = snapshot_find_by_id(s, OBJECT_CLIENT, object_id_from_path(object_get_string(q, "Client")));
                 if (client && object_get_uint(client, "PID") == (uint64_t) pid)
                         return q;
         }

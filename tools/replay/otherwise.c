@@ -22,8 +22,7 @@ typedef struct Key {
 
 static const Key config_keys[] = {
                 {"concurrency", KEY_U32, offsetof(PolicyConfig, concurrency), 1, UINT32_MAX},
-                {"timeslice", KEY_SPAN_NS, offsetof(PolicyConfig, timeslice_ns), 1,
-                                10 * (int64_t) NSEC_PER_SEC},
+                {"timeslice", KEY_SPAN_NS, offsetof(PolicyConfig, timeslice_ns), 1, 10 * (int64_t) NSEC_PER_SEC},
                 {"threshold", KEY_U32, offsetof(PolicyConfig, threshold), 0, UINT32_MAX},
                 {"linger", KEY_SPAN_NS, offsetof(PolicyConfig, linger_ns), 0, SPAN_MAX},
                 {"starve", KEY_SPAN_NS, offsetof(PolicyConfig, starve_ns), 1, SPAN_MAX},
@@ -31,27 +30,22 @@ static const Key config_keys[] = {
 };
 
 static const Key entity_keys[] = {
-                {"priority", KEY_INT, offsetof(PolicySettings, priority), POLICY_PRIORITY_MIN,
-                                POLICY_PRIORITY_MAX},
+                {"priority", KEY_INT, offsetof(PolicySettings, priority), POLICY_PRIORITY_MIN, POLICY_PRIORITY_MAX},
                 {"weight", KEY_U32, offsetof(PolicySettings, weight), POLICY_WEIGHT_MIN, POLICY_WEIGHT_MAX},
                 {"threshold", KEY_U32, offsetof(PolicySettings, threshold), 0, UINT32_MAX},
                 {"deadline", KEY_SPAN_US, offsetof(PolicySettings, deadline_us), 0, POLICY_DELAY_MAX},
                 {"laxity", KEY_SPAN_US, offsetof(PolicySettings, laxity_us), 0, POLICY_DELAY_MAX},
-                {"critical", KEY_INT, offsetof(PolicySettings, critical), POLICY_PRIORITY_MIN,
-                                POLICY_PRIORITY_MAX},
+                {"critical", KEY_INT, offsetof(PolicySettings, critical), POLICY_PRIORITY_MIN, POLICY_PRIORITY_MAX},
                 {"utilization", KEY_U32, offsetof(PolicySettings, utilization), 1, POLICY_UTILIZATION_MAX},
                 {"active", KEY_BOOL, offsetof(PolicySettings, active), 0, 0},
 };
 
 static const Key node_keys[] = {
-                {"weight", KEY_U32, offsetof(PolicyNodeSettings, weight), POLICY_WEIGHT_MIN,
-                                POLICY_WEIGHT_MAX},
+                {"weight", KEY_U32, offsetof(PolicyNodeSettings, weight), POLICY_WEIGHT_MIN, POLICY_WEIGHT_MAX},
                 {"max", KEY_PERCENT, offsetof(PolicyNodeSettings, max), 0, POLICY_MAX_MAX},
                 {"min", KEY_PERCENT, offsetof(PolicyNodeSettings, min), 0, POLICY_MIN_MAX},
-                {"period", KEY_SPAN_NS, offsetof(PolicyNodeSettings, period_ns), POLICY_PERIOD_MIN,
-                                POLICY_PERIOD_MAX},
-                {"utilization", KEY_U32, offsetof(PolicyNodeSettings, utilization), 1,
-                                POLICY_UTILIZATION_MAX},
+                {"period", KEY_SPAN_NS, offsetof(PolicyNodeSettings, period_ns), POLICY_PERIOD_MIN, POLICY_PERIOD_MAX},
+                {"utilization", KEY_U32, offsetof(PolicyNodeSettings, utilization), 1, POLICY_UTILIZATION_MAX},
 };
 
 static const Key *find_key(const Key *keys, size_t n, const char *name, size_t length) {
@@ -124,8 +118,8 @@ int otherwise_config(const Otherwise *o, PolicyConfig *c, char *why, size_t size
 }
 
 /* Of the group, with those keys that this table has. A key that neither has is refused. */
-static int apply(const Otherwise *o, const char *group, const Key *keys, size_t n, const Key *others,
-                size_t n_others, void *object, char *why, size_t size) {
+static int apply(const Otherwise *o, const char *group, const Key *keys, size_t n, const Key *others, size_t n_others,
+                void *object, char *why, size_t size) {
         for (size_t i = 0; i < o->n_sets; i++) {
                 const ReplaySet *s = o->sets + i;
                 size_t length = strcspn(s->key, "=");
@@ -134,8 +128,7 @@ static int apply(const Otherwise *o, const char *group, const Key *keys, size_t 
                 if (!streq(s->group, group))
                         continue;
                 if (!k && !find_key(others, n_others, s->key, length)) {
-                        (void) snprintf(why, size, "--set=: %.*s: no such setting of a group", (int) length,
-                                        s->key);
+                        (void) snprintf(why, size, "--set=: %.*s: no such setting of a group", (int) length, s->key);
                         return -EINVAL;
                 }
                 int r = k ? take(k, s->value, object) : 0;
@@ -146,11 +139,9 @@ static int apply(const Otherwise *o, const char *group, const Key *keys, size_t 
 }
 
 int otherwise_entity(const Otherwise *o, const char *group, PolicySettings *s, char *why, size_t size) {
-        return apply(o, group, entity_keys, ELEMENTSOF(entity_keys), node_keys, ELEMENTSOF(node_keys), s,
-                        why, size);
+        return apply(o, group, entity_keys, ELEMENTSOF(entity_keys), node_keys, ELEMENTSOF(node_keys), s, why, size);
 }
 
 int otherwise_node(const Otherwise *o, const char *group, PolicyNodeSettings *s, char *why, size_t size) {
-        return apply(o, group, node_keys, ELEMENTSOF(node_keys), entity_keys, ELEMENTSOF(entity_keys), s,
-                        why, size);
+        return apply(o, group, node_keys, ELEMENTSOF(node_keys), entity_keys, ELEMENTSOF(entity_keys), s, why, size);
 }

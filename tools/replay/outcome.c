@@ -49,8 +49,7 @@ static Tenant *tenant_new(Outcome *o, char *key, const char *device, const char 
         return t;
 }
 
-int stint_begin(Outcome *o, const char *device, const char *group, uint64_t pid, uint64_t queue,
-                Stint *ret) {
+int stint_begin(Outcome *o, const char *device, const char *group, uint64_t pid, uint64_t queue, Stint *ret) {
         char *key;
         Tenant *t;
 

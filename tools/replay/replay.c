@@ -157,8 +157,7 @@ static int play_line(Replay *p, const char *line) {
                 k = load_add(&p->load, &r, p->player.last_ns, load_of(p, &r)) < 0 ? -ENOMEM : k;
         tape_record_done(&r);
         if (k == 0)
-                return say(p, -EILSEQ, "record %" PRIu64 ": something else comes out: %s", p->at_line,
-                                p->player.why);
+                return say(p, -EILSEQ, "record %" PRIu64 ": something else comes out: %s", p->at_line, p->player.why);
         if (k == -EBADMSG)
                 return say(p, k, "record %" PRIu64 ": %s", p->at_line, p->player.why);
         if (k < 0 || p->outcome.failed)

@@ -72,10 +72,7 @@ static void entity_due(SimEntity *e, uint64_t at) {
         e->due_ns = at;
         if (at != NSEC_INFINITY)
                 events_push(&e->device->sim->events,
-                                (Event){.at_ns = at,
-                                                .device = e->device->number,
-                                                .entity = e->id,
-                                                .kind = EVENT_DUE});
+                                (Event){.at_ns = at, .device = e->device->number, .entity = e->id, .kind = EVENT_DUE});
 }
 
 /* --- bursts --- */
@@ -95,8 +92,7 @@ static const Burst *burst_of(const SimEntity *e) {
 static uint64_t burst_left(const SimEntity *e) {
         const Burst *b = burst_of(e);
 
-        return b->work_ns == NSEC_INFINITY ? NSEC_INFINITY
-                                           : ns_sub(b->work_ns, usage_of(e).run_ns - e->from_ns);
+        return b->work_ns == NSEC_INFINITY ? NSEC_INFINITY : ns_sub(b->work_ns, usage_of(e).run_ns - e->from_ns);
 }
 
 static void look_again(SimEntity *e) {
@@ -172,13 +168,9 @@ static void on_grant(void *owner, const PolicyGrant *grant, void *userdata) {
                 return;
         }
         e->due_ns = NSEC_INFINITY;
-        e->drain_ns = ns_add(
-                        d->sim->now_ns, e->load->n_tails > 0 ? e->load->tails_ns / e->load->n_tails : 0);
+        e->drain_ns = ns_add(d->sim->now_ns, e->load->n_tails > 0 ? e->load->tails_ns / e->load->n_tails : 0);
         events_push(&d->sim->events,
-                        (Event){.at_ns = e->drain_ns,
-                                        .device = d->number,
-                                        .entity = e->id,
-                                        .kind = EVENT_DRAINED});
+                        (Event){.at_ns = e->drain_ns, .device = d->number, .entity = e->id, .kind = EVENT_DRAINED});
 }
 
 /* --- devices --- */
@@ -240,8 +232,7 @@ static void device_clear(SimDevice *d) {
 }
 
 /* The highest level of the devices with that policy but one: NULL, or the one that has the highest of all. */
-static int highest_level(
-                const Simulation *s, const PolicyOps *ops, const SimDevice *but, const SimDevice **ret) {
+static int highest_level(const Simulation *s, const PolicyOps *ops, const SimDevice *but, const SimDevice **ret) {
         const SimDevice *d, *next, *highest = NULL;
         int level = POLICY_LEVEL_NONE;
 
@@ -285,8 +276,7 @@ static bool dispatch_one(SimDevice *d) {
         d->wake_ns = d->ops->dispatch(d->policy, d->sim->now_ns);
         if (d->wake_ns != NSEC_INFINITY) {
                 d->wake_ns = MAX(d->wake_ns, d->sim->now_ns + STEP_NS);
-                events_push(&d->sim->events,
-                                (Event){.at_ns = d->wake_ns, .device = d->number, .kind = EVENT_WAKE});
+                events_push(&d->sim->events, (Event){.at_ns = d->wake_ns, .device = d->number, .kind = EVENT_WAKE});
         }
         d->level = policy_is_global(d->ops) ? d->ops->level(d->policy) : POLICY_LEVEL_NONE;
         return d->level != level;
@@ -375,15 +365,13 @@ static int step_node(SimDevice *d, const TapeRecord *r) {
         n->name = r->name ? strdup(r->name) : NULL;
         if (n->name &&
                         asprintf(&n->path, "%s%s%s", parent && parent->path ? parent->path : "",
-                                        n->name[0] == '/' || (parent && streq_ptr(parent->path, "/")) ? ""
-                                                                                                      : "/",
+                                        n->name[0] == '/' || (parent && streq_ptr(parent->path, "/")) ? "" : "/",
                                         n->name) < 0)
                 n->path = NULL;
         int k = node_settings(n, d->sim, &n->settings);
         n->settings.name = n->name;
         if (k >= 0)
-                k = d->ops->node_new(d->policy, parent ? parent->node : NULL, &n->settings, d->sim->now_ns,
-                                &n->node);
+                k = d->ops->node_new(d->policy, parent ? parent->node : NULL, &n->settings, d->sim->now_ns, &n->node);
         if (k < 0) {
                 free(n->name);
                 free(n->path);
@@ -423,14 +411,13 @@ static int step_entity(SimDevice *d, const TapeRecord *r, const LoadEntity *load
                         .due_ns = NSEC_INFINITY,
                         .drain_ns = NSEC_INFINITY,
         };
-        int k = e->group ? otherwise_entity(d->sim->otherwise, e->group, &e->settings, d->sim->why,
-                                           d->sim->why_size)
+        int k = e->group ? otherwise_entity(d->sim->otherwise, e->group, &e->settings, d->sim->why, d->sim->why_size)
                          : -ENOMEM;
         if (k >= 0)
                 k = stint_begin(d->sim->outcome, d->id, e->group, r->pid, r->queue, &e->stint);
         if (k >= 0)
-                k = d->ops->entity_new(d->policy, e->node ? e->node->node : NULL, e, &e->settings,
-                                d->sim->now_ns, &e->entity);
+                k = d->ops->entity_new(
+                                d->policy, e->node ? e->node->node : NULL, e, &e->settings, d->sim->now_ns, &e->entity);
         if (k < 0) {
                 free(e->group);
                 free(e);
@@ -579,7 +566,6 @@ int simulate(const Load *l, const Otherwise *o, Outcome *ret, char *why, size_t 
         }
         events_done(&s.events);
         if (r < 0 && why[0] == '\0')
-                (void) snprintf(why, size, "%s",
-                                r == -EINVAL ? "no policy can have these parameters" : strerror(-r));
+                (void) snprintf(why, size, "%s", r == -EINVAL ? "no policy can have these parameters" : strerror(-r));
         return r;
 }

@@ -120,8 +120,8 @@ int outcome_print_svg(const Outcome *o, FILE *f) {
                         "</text>\n"
                         "<rect x=\"%d\" y=\"11\" width=\"10\" height=\"10\" fill=\"%s\"/><text x=\"%d\" "
                         "y=\"20\">waited</text>\n",
-                        LEFT + COLUMNS + 20, height, n, all, LEFT, run_color, LEFT + 16, LEFT + 60,
-                        wait_color, LEFT + 76);
+                        LEFT + COLUMNS + 20, height, n, all, LEFT, run_color, LEFT + 16, LEFT + 60, wait_color,
+                        LEFT + 76);
         print_lines(o, lines, n, f);
         fprintf(f,
                         "<text x=\"%d\" y=\"%d\">0</text>"
@@ -187,11 +187,10 @@ int outcome_print_trace(const Outcome *o, FILE *f) {
                 uint64_t begin = ns_sub(v->begin_ns, o->begin_ns), ns = v->end_ns - v->begin_ns;
 
                 fprintf(f,
-                                ",\n{\"ph\":\"X\",\"name\":\"%s\",\"pid\":%zu,\"tid\":%zu,\"ts\":%" PRIu64
-                                ".%03" PRIu64 ",\"dur\":%" PRIu64 ".%03" PRIu64 "}",
-                                v->ran ? "run" : "wait", devices[v->tenant], v->tenant + 1,
-                                begin / NSEC_PER_USEC, begin % NSEC_PER_USEC, ns / NSEC_PER_USEC,
-                                ns % NSEC_PER_USEC);
+                                ",\n{\"ph\":\"X\",\"name\":\"%s\",\"pid\":%zu,\"tid\":%zu,\"ts\":%" PRIu64 ".%03" PRIu64
+                                ",\"dur\":%" PRIu64 ".%03" PRIu64 "}",
+                                v->ran ? "run" : "wait", devices[v->tenant], v->tenant + 1, begin / NSEC_PER_USEC,
+                                begin % NSEC_PER_USEC, ns / NSEC_PER_USEC, ns % NSEC_PER_USEC);
         }
         fputs("\n]}\n", f);
         return r;

@@ -37,8 +37,7 @@ static void child_setup(const sigset_t *mask, pid_t parent, int death_signal, bo
         (void) dup2(STDERR_FILENO, STDOUT_FILENO); /* standard output is the command's */
         /* Variables by which a service manager spoke to us are not for the children. */
         static const char *const foreign[] = {"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_FDS",
-                        "LISTEN_PID", "LISTEN_FDNAMES", "OPENCL_LAYERS", "LD_PRELOAD", "HSA_TOOLS_LIB",
-                        "XSCHED_JOB"};
+                        "LISTEN_PID", "LISTEN_FDNAMES", "OPENCL_LAYERS", "LD_PRELOAD", "HSA_TOOLS_LIB", "XSCHED_JOB"};
         for (size_t i = 0; i < ELEMENTSOF(foreign); i++)
                 (void) unsetenv(foreign[i]);
 }

@@ -160,8 +160,7 @@ static int session_wait_ready(Session *s, const Child *c, const bool *flag) {
                 if (s->ended_by)
                         return 128 + s->ended_by;
                 if (!child_is_alive(c))
-                        return fail("%s %s before it was ready", c->name,
-                                        child_describe_end(c, end, sizeof(end)));
+                        return fail("%s %s before it was ready", c->name, child_describe_end(c, end, sizeof(end)));
                 r = session_step(s, deadline);
                 if (r == -ETIMEDOUT)
                         return fail("%s did not get ready in time", c->name);
@@ -274,8 +273,8 @@ static int start_bus(Session *s) {
                 (void) fcntl(pipe_fds[1], F_SETFD, 0);
                 snprintf(print_address, sizeof(print_address), "--print-address=%d", pipe_fds[1]);
                 (void) dup2(log_fd, STDERR_FILENO);
-                execlp("dbus-daemon", "dbus-daemon", config, "--nofork", "--nopidfile", "--nosyslog",
-                                print_address, NULL);
+                execlp("dbus-daemon", "dbus-daemon", config, "--nofork", "--nopidfile", "--nosyslog", print_address,
+                                NULL);
                 fail("cannot run dbus-daemon: %m");
                 _exit(errno == ENOENT ? EXIT_NO_COMMAND : EXIT_CANNOT_EXEC);
         }
@@ -328,8 +327,7 @@ static int start_service(Session *s) {
                 (void) setenv("NOTIFY_SOCKET", notify, 1);
                 if (classes)
                         (void) setenv("XSCHED_CLASSES_DIR", classes, 0);
-                execl(path, path, address, clients, "--log-target=console", log_level,
-                                s->config ? config : NULL, NULL);
+                execl(path, path, address, clients, "--log-target=console", log_level, s->config ? config : NULL, NULL);
                 fail("cannot run %s: %m", path);
                 _exit(EXIT_CANNOT_EXEC);
         }
@@ -357,8 +355,8 @@ static int select_policy(const Session *s) {
         if (r < 0)
                 return fail("cannot reach the private bus: %s", strerror(-r));
 
-        r = sd_bus_call_method(bus, BUS_NAME, BUS_PATH, BUS_INTERFACE, "SetPolicy", &error, NULL, "ssta{sv}",
-                        "", s->policy, UINT64_C(0), 0);
+        r = sd_bus_call_method(bus, BUS_NAME, BUS_PATH, BUS_INTERFACE, "SetPolicy", &error, NULL, "ssta{sv}", "",
+                        s->policy, UINT64_C(0), 0);
         if (r < 0)
                 return fail("cannot select policy %s: %s", s->policy, error.message ?: strerror(-r));
         return 0;
@@ -370,8 +368,7 @@ static int set_command_environment(const Session *s) {
 
         (void) unsetenv("XSCHED_JOB"); /* a token of another service */
         if (bus_address(CLIENT_SOCKET_KIND, s->dir, CLIENTS, &clients) < 0 ||
-                        asprintf(&both, "%s;%s", clients, s->address) < 0 ||
-                        setenv("XSCHED_BUS_ADDRESS", both, 1) < 0)
+                        asprintf(&both, "%s;%s", clients, s->address) < 0 || setenv("XSCHED_BUS_ADDRESS", both, 1) < 0)
                 return fail("out of memory");
         r = shim_setenv(s->shim);
         if (r < 0)

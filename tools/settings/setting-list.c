@@ -43,9 +43,9 @@
 #define DEFAULT_ACCOUNTING(usual) printf("auto")
 #define DEFAULT_CLASS(usual)      printf("none")
 
-#define PRINT(arg, KEY, Name, name, field, TYPE, min, max, usual, LOWERS, INHERITS, WHOSE, HOME, range)     \
-        printf(#Name "\t" #name "\t" WORDS_##WHOSE "\t%s\t", range);                                        \
-        DEFAULT_##TYPE(usual);                                                                              \
+#define PRINT(arg, KEY, Name, name, field, TYPE, min, max, usual, LOWERS, INHERITS, WHOSE, HOME, range)                \
+        printf(#Name "\t" #name "\t" WORDS_##WHOSE "\t%s\t", range);                                                   \
+        DEFAULT_##TYPE(usual);                                                                                         \
         printf("\t" WORDS_##LOWERS "\t" WORDS_##INHERITS "\n");
 
 int main(void) {

@@ -55,8 +55,8 @@ bool bus_has_owner(sd_bus *bus, const char *name) {
         sd_bus_message *reply = NULL;
         int owned = 0;
 
-        int r = sd_bus_call_method(bus, DRIVER_NAME, DRIVER_PATH, DRIVER_INTERFACE, "NameHasOwner", NULL,
-                        &reply, "s", name);
+        int r = sd_bus_call_method(
+                        bus, DRIVER_NAME, DRIVER_PATH, DRIVER_INTERFACE, "NameHasOwner", NULL, &reply, "s", name);
         if (r >= 0)
                 r = sd_bus_message_read(reply, "b", &owned);
         return r >= 0 && owned;
@@ -66,8 +66,7 @@ int ctl_open_standard_bus(const Ctl *c, bool user, sd_bus **ret) {
         if (c->host)
                 return user ? -EOPNOTSUPP : sd_bus_open_system_remote(ret, c->host);
         if (c->machine)
-                return user ? sd_bus_open_user_machine(ret, c->machine)
-                            : sd_bus_open_system_machine(ret, c->machine);
+                return user ? sd_bus_open_user_machine(ret, c->machine) : sd_bus_open_system_machine(ret, c->machine);
         return user ? sd_bus_open_user(ret) : sd_bus_open_system(ret);
 }
 
@@ -140,8 +139,7 @@ static bool error_is_one_of(const sd_bus_error *e, const char *const *names) {
 
 /* The bus refused or closed the connection, which sd-bus reports without an error's name. */
 static bool errno_is_disconnect(int r) {
-        static const int codes[] = {
-                        ECONNREFUSED, ENOENT, ENOTCONN, ECONNRESET, ENOMEDIUM, EPIPE, EHOSTDOWN, ENXIO};
+        static const int codes[] = {ECONNREFUSED, ENOENT, ENOTCONN, ECONNRESET, ENOMEDIUM, EPIPE, EHOSTDOWN, ENXIO};
 
         for (size_t i = 0; i < ELEMENTSOF(codes); i++)
                 if (r == -codes[i])
@@ -160,16 +158,14 @@ bool error_is_unreachable(const Ctl *c, const sd_bus_error *e, int r) {
 }
 
 int ctl_call_failed(const Ctl *c, const sd_bus_error *e, int r, const char *what) {
-        static const char *const gone[] = {
-                        SD_BUS_ERROR_UNKNOWN_OBJECT, SD_BUS_ERROR_UNKNOWN_INTERFACE, NULL};
+        static const char *const gone[] = {SD_BUS_ERROR_UNKNOWN_OBJECT, SD_BUS_ERROR_UNKNOWN_INTERFACE, NULL};
         static const char *const denied[] = {SD_BUS_ERROR_ACCESS_DENIED,
                         SD_BUS_ERROR_INTERACTIVE_AUTHORIZATION_REQUIRED, BUS_ERROR("NotOwner"), NULL};
         static const struct {
                 const char *name;
                 const char *words;
         } words[] = {
-                        {"NoSuchClient",
-                                        "no such client: the process has no GPU queue, or runs without the shim"},
+                        {"NoSuchClient", "no such client: the process has no GPU queue, or runs without the shim"},
                         {"NoSuchQueue", "no such queue"},
                         {"NoSuchDevice", "no such device"},
                         {"NoSuchGroup", "no such group: nothing that is scheduled runs there"},
@@ -177,8 +173,8 @@ int ctl_call_failed(const Ctl *c, const sd_bus_error *e, int r, const char *what
         const char *object = what ?: "the service", *name;
         char buf[256];
 
-        if (sd_bus_error_has_name(e, SD_BUS_ERROR_NO_REPLY) ||
-                        sd_bus_error_has_name(e, SD_BUS_ERROR_TIMEOUT) || r == -ETIMEDOUT)
+        if (sd_bus_error_has_name(e, SD_BUS_ERROR_NO_REPLY) || sd_bus_error_has_name(e, SD_BUS_ERROR_TIMEOUT) ||
+                        r == -ETIMEDOUT)
                 return ctl_fail("%s: xschedd does not answer", object);
         if (error_is_unreachable(c, e, r))
                 return ctl_fail("cannot reach %s: %s", ctl_bus_describe(c, buf, sizeof(buf)), strerror(-r));
@@ -201,8 +197,7 @@ int ctl_new_call(Ctl *c, const char *path, const char *interface, const char *me
         sd_bus_message *m = NULL;
         int r;
 
-        r = sd_bus_message_new_method_call(
-                        c->bus, &m, BUS_NAME, path ?: BUS_PATH, interface ?: BUS_INTERFACE, member);
+        r = sd_bus_message_new_method_call(c->bus, &m, BUS_NAME, path ?: BUS_PATH, interface ?: BUS_INTERFACE, member);
         if (r < 0)
                 return r;
         r = sd_bus_message_set_auto_start(m, false);

@@ -127,8 +127,7 @@ static void print_escaped(FILE *f, const char *text) {
 
 int json_print(json_object *o, FILE *f, bool pretty) {
         int flags = JSON_C_TO_STRING_NOSLASHESCAPE |
-                        (pretty ? JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED
-                                : JSON_C_TO_STRING_PLAIN);
+                        (pretty ? JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED : JSON_C_TO_STRING_PLAIN);
         const char *text = json_object_to_json_string_ext(o, flags);
 
         if (!text)

@@ -120,8 +120,8 @@ static int snapshot_add(Snapshot *s, ObjectKind kind, const char *path, Value *p
         copy = strdup(path);
         if (!copy)
                 return -ENOMEM;
-        objects[s->n_objects++] = (Object){
-                        .kind = kind, .path = copy, .properties = TAKE_GENERIC(*properties, (Value){})};
+        objects[s->n_objects++] =
+                        (Object){.kind = kind, .path = copy, .properties = TAKE_GENERIC(*properties, (Value){})};
         return 0;
 }
 
@@ -223,8 +223,8 @@ void object_measure(Ctl *c, Object *device) {
 
         if (old->type != VALUE_DICT || !startswith(object_get_string(device, "Id"), "pci:"))
                 return;
-        if (ctl_call_method(c, device->path, object_kind_interface(OBJECT_DEVICE), "Measure", &error, &reply,
-                            "t", UINT64_C(0)) < 0 ||
+        if (ctl_call_method(c, device->path, object_kind_interface(OBJECT_DEVICE), "Measure", &error, &reply, "t",
+                            UINT64_C(0)) < 0 ||
                         value_read(reply, &metrics) < 0)
                 return;
         value_done(old);
@@ -233,8 +233,7 @@ void object_measure(Ctl *c, Object *device) {
 
 void snapshot_measure(Ctl *c, Snapshot *s) {
         for (size_t i = 0; i < s->n_objects; i++)
-                if (s->objects[i].kind == OBJECT_DEVICE &&
-                                streq(object_get_string(s->objects + i, "Backend"), "kfd"))
+                if (s->objects[i].kind == OBJECT_DEVICE && streq(object_get_string(s->objects + i, "Backend"), "kfd"))
                         object_measure(c, s->objects + i);
 }
 
@@ -286,8 +285,7 @@ static bool group_is_below(const Snapshot *s, const Object *group, const char *t
 }
 
 /* Marks a queue with its client and group, or a client with its group, if one of them is wanted. */
-static void mark_chain(
-                const Snapshot *s, const Object *const *chain, size_t n, const char *target, bool *wanted) {
+static void mark_chain(const Snapshot *s, const Object *const *chain, size_t n, const char *target, bool *wanted) {
         bool found = false;
 
         for (size_t i = 0; i < n && !found; i++)
@@ -303,8 +301,7 @@ static void mark_related(const Snapshot *s, const Object *o, const char *target,
         const Object *chain[4] = {o};
 
         if (o->kind == OBJECT_QUEUE) {
-                chain[1] = snapshot_find_by_id(
-                                s, OBJECT_CLIENT, object_id_from_path(object_get_string(o, "Client")));
+                chain[1] = snapshot_find_by_id(s, OBJECT_CLIENT, object_id_from_path(object_get_string(o, "Client")));
                 chain[2] = snapshot_find_by_name(s, OBJECT_DEVICE, object_get_string(o, "Device"));
         } else if (o->kind == OBJECT_CLIENT)
                 chain[1] = o;

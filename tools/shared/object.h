@@ -69,6 +69,5 @@ const Object *snapshot_find_by_id(const Snapshot *s, ObjectKind kind, uint64_t i
 const Object *snapshot_find_by_name(const Snapshot *s, ObjectKind kind, const char *name);
 uint64_t object_id_from_path(const char *path);
 
-#define SNAPSHOT_FOREACH(o, s, kind)                                                                        \
-        for (size_t XS_CONCAT(_i, __LINE__) = 0;                                                            \
-                        ((o) = snapshot_next((s), (kind), &XS_CONCAT(_i, __LINE__)));)
+#define SNAPSHOT_FOREACH(o, s, kind)                                                                                   \
+        for (size_t XS_CONCAT(_i, __LINE__) = 0; ((o) = snapshot_next((s), (kind), &XS_CONCAT(_i, __LINE__)));)

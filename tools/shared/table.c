@@ -101,8 +101,8 @@ static char *cell_format(const Value *v, CellFormat format) {
                                 snprintf(buf, sizeof(buf), "%.3gus", v->d);
                                 return strdup(buf);
                         }
-                return strdup(format_usec(buf, sizeof(buf),
-                                v->type == VALUE_DOUBLE ? (uint64_t) v->d : value_get_uint(v)));
+                return strdup(format_usec(
+                                buf, sizeof(buf), v->type == VALUE_DOUBLE ? (uint64_t) v->d : value_get_uint(v)));
         case CELL_BYTES:
                 return strdup(format_bytes(buf, sizeof(buf), value_get_uint(v)));
         case CELL_PERCENT:
@@ -245,8 +245,7 @@ static const char *cell_rest(const Table *t, char *const *texts, size_t row, siz
 
         if (n == 1 && above[0] == '/')
                 n = 0;
-        return text && above && strncmp(text, above, n) == 0 && text[n] == '/' && text[n + 1] ? text + n + 1
-                                                                                              : text;
+        return text && above && strncmp(text, above, n) == 0 && text[n] == '/' && text[n + 1] ? text + n + 1 : text;
 }
 
 /* Makes the texts of all shown cells, row by row; NULL for the others. */
@@ -256,13 +255,11 @@ static char **table_format(const Table *t, size_t n_rows) {
         for (size_t r = 0; texts && r < n_rows; r++)
                 for (size_t i = 0; i < t->n_columns; i++)
                         if (column_is_shown(t, i))
-                                texts[r * t->n_columns + i] =
-                                                cell_format(t->rows[r].cells + i, t->columns[i].format);
+                                texts[r * t->n_columns + i] = cell_format(t->rows[r].cells + i, t->columns[i].format);
         return texts;
 }
 
-static void column_widths(
-                const Table *t, char **texts, size_t n_rows, bool heading, bool rest, size_t *widths) {
+static void column_widths(const Table *t, char **texts, size_t n_rows, bool heading, bool rest, size_t *widths) {
         for (size_t i = 0; i < t->n_columns; i++) {
                 widths[i] = heading && column_is_shown(t, i) ? strlen(t->columns[i].title) : 0;
                 for (size_t r = 0; r < n_rows; r++) {
@@ -417,8 +414,7 @@ static int table_add_lines(const Table *t, struct libscols_table *st, char **tex
 
 /* libsmartcols prints nothing at all for a table without rows. */
 static void print_heading(const Table *t, FILE *f) {
-        const char *space = "", *on = colors_wanted() ? "\033[4m" : "",
-                   *off = colors_wanted() ? "\033[0m" : "";
+        const char *space = "", *on = colors_wanted() ? "\033[4m" : "", *off = colors_wanted() ? "\033[0m" : "";
 
         for (size_t i = 0; i < t->n_columns; i++)
                 if (column_is_shown(t, i)) {

@@ -52,9 +52,9 @@ typedef struct Table {
         size_t depth_max; /* deeper rows stand at this depth, where there is no room for more */
 } Table;
 
-#define TABLE_INIT(c)                                                                                       \
-        (Table) {                                                                                           \
-                .columns = (c), .n_columns = ELEMENTSOF(c)                                                  \
+#define TABLE_INIT(c)                                                                                                  \
+        (Table) {                                                                                                      \
+                .columns = (c), .n_columns = ELEMENTSOF(c)                                                             \
         }
 #define TABLE_NO_PARENT SIZE_MAX
 

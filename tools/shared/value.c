@@ -192,8 +192,7 @@ int value_read(sd_bus_message *m, Value *ret) {
         r = sd_bus_message_peek_type(m, &type, &contents);
         if (r <= 0)
                 return r;
-        return strchr("avre", type) ? value_read_container(m, type, contents, ret)
-                                    : value_read_basic(m, type, ret);
+        return strchr("avre", type) ? value_read_container(m, type, contents, ret) : value_read_basic(m, type, ret);
 }
 
 /* The shortest text that reads back as the same number. */

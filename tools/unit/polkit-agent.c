@@ -30,8 +30,7 @@ _noreturn_ static void run_agent(pid_t parent, int notify_fd) {
         (void) sigemptyset(&none);
         (void) sigprocmask(SIG_SETMASK, &none, NULL);
         (void) snprintf(number, sizeof(number), "%d", notify_fd);
-        if (prctl(PR_SET_PDEATHSIG, SIGTERM) < 0 || getppid() != parent ||
-                        dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+        if (prctl(PR_SET_PDEATHSIG, SIGTERM) < 0 || getppid() != parent || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
                 _exit(EXIT_FAILURE);
         (void) execlp(AGENT, AGENT, "--notify-fd", number, "--fallback", (char *) NULL);
         _exit(EXIT_FAILURE);

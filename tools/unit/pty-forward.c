@@ -141,8 +141,7 @@ static void want_input(PtyForward *f) {
 
         if (f->input)
                 (void) sd_event_source_set_enabled(f->input, room ? SD_EVENT_ON : SD_EVENT_OFF);
-        (void) sd_event_source_set_io_events(
-                        f->output, EPOLLIN | (f->n_typed > 0 ? (uint32_t) EPOLLOUT : 0));
+        (void) sd_event_source_set_io_events(f->output, EPOLLIN | (f->n_typed > 0 ? (uint32_t) EPOLLOUT : 0));
 }
 
 static void pass_typed(PtyForward *f) {

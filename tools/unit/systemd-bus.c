@@ -32,8 +32,7 @@ static bool wait_for_manager(sd_bus *bus) {
         if (access(private, F_OK) < 0)
                 return false;
         int r = sd_bus_add_match(bus, NULL,
-                        "type='signal',sender='org.freedesktop.DBus',member='NameOwnerChanged',arg0='" SYSTEMD_NAME
-                        "'",
+                        "type='signal',sender='org.freedesktop.DBus',member='NameOwnerChanged',arg0='" SYSTEMD_NAME "'",
                         on_owner_changed, NULL);
         while (r >= 0 && !bus_has_owner(bus, SYSTEMD_NAME)) {
                 uint64_t now = now_ns();
@@ -121,8 +120,7 @@ int systemd_unit_cgroup(sd_bus *bus, const char *unit, sd_bus_error *e, char **r
         return -EINVAL;
 }
 
-static int unit_get_string(
-                sd_bus *bus, const char *path, const char *property, sd_bus_error *e, char **ret) {
+static int unit_get_string(sd_bus *bus, const char *path, const char *property, sd_bus_error *e, char **ret) {
         return sd_bus_get_property_string(bus, SYSTEMD_NAME, path, SYSTEMD_UNIT, property, e, ret);
 }
 
@@ -132,8 +130,7 @@ int systemd_unit_id(sd_bus *bus, const char *unit, sd_bus_error *e, char **ret) 
         _cleanup_free_ char *state = NULL, *id = NULL;
         const char *path;
 
-        int r = sd_bus_call_method(
-                        bus, SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_MANAGER, "LoadUnit", e, &reply, "s", unit);
+        int r = sd_bus_call_method(bus, SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_MANAGER, "LoadUnit", e, &reply, "s", unit);
         if (r >= 0)
                 r = sd_bus_message_read(reply, "o", &path);
         if (r >= 0)
@@ -156,8 +153,8 @@ int systemd_unit_processes(sd_bus *bus, const char *unit, sd_bus_error *e, uint3
         uint32_t pid;
         size_t n = 0;
 
-        int r = sd_bus_call_method(bus, SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_MANAGER, "GetUnitProcesses", e,
-                        &reply, "s", unit);
+        int r = sd_bus_call_method(
+                        bus, SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_MANAGER, "GetUnitProcesses", e, &reply, "s", unit);
         if (r >= 0)
                 r = sd_bus_message_enter_container(reply, 'a', "(sus)");
         while (r >= 0 && (r = sd_bus_message_read(reply, "(sus)", &cgroup, &pid, &command)) > 0) {

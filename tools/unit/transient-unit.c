@@ -49,8 +49,7 @@ static int make_up_name(TransientUnit *u, const char *base) {
         if (getrandom(&number, sizeof(number), 0) != (ssize_t) sizeof(number))
                 return -EIO;
         for (size_t i = 0; base[i] && i < sizeof(clean) - 1; i++)
-                clean[i] = (char) (isalnum((unsigned char) base[i]) || strchr("._-", base[i]) ? base[i]
-                                                                                              : '_');
+                clean[i] = (char) (isalnum((unsigned char) base[i]) || strchr("._-", base[i]) ? base[i] : '_');
         return asprintf(&u->name, "run-%s-%08" PRIx32 ".%s", clean, number, suffix_of(u)) < 0 ? -ENOMEM : 0;
 }
 
@@ -89,8 +88,7 @@ static int append_description(TransientUnit *u, sd_bus_message *m, char *argv[])
         for (char **s = argv; *s && n < sizeof(text); s++)
                 n += (size_t) snprintf(text + n, sizeof(text) - n, "%s%s", n > 0 ? " " : "", *s);
         /* A command may have any bytes, a description may not. */
-        return sd_bus_message_append(
-                        m, "(sv)", "Description", "s", string_is_printable(text) ? text : u->name);
+        return sd_bus_message_append(m, "(sv)", "Description", "s", string_is_printable(text) ? text : u->name);
 }
 
 static int append_slice(const TransientUnit *u, sd_bus_message *m) {
@@ -153,11 +151,11 @@ static int on_job_removed(sd_bus_message *m, void *userdata, sd_bus_error *error
 
 /* Subscribes to signals of units; a manager accepts a second subscription. */
 static int subscribe(TransientUnit *u, Start *s, sd_bus_slot **ret) {
-        int r = sd_bus_match_signal(u->bus, ret, SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_MANAGER, "JobRemoved",
-                        on_job_removed, s);
+        int r = sd_bus_match_signal(
+                        u->bus, ret, SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_MANAGER, "JobRemoved", on_job_removed, s);
         if (r >= 0)
-                r = sd_bus_call_method(u->bus, SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_MANAGER, "Subscribe",
-                                NULL, NULL, NULL);
+                r = sd_bus_call_method(
+                                u->bus, SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_MANAGER, "Subscribe", NULL, NULL, NULL);
         return r;
 }
 
@@ -170,16 +168,16 @@ static int check_failed_start(TransientUnit *u, const char *result) {
         int32_t status = 0, code = 0;
 
         if (!u->scope) {
-                (void) sd_bus_get_property_trivial(u->bus, SYSTEMD_NAME, u->path, SYSTEMD_SERVICE,
-                                "ExecMainCode", NULL, 'i', &code);
-                (void) sd_bus_get_property_trivial(u->bus, SYSTEMD_NAME, u->path, SYSTEMD_SERVICE,
-                                "ExecMainStatus", NULL, 'i', &status);
+                (void) sd_bus_get_property_trivial(
+                                u->bus, SYSTEMD_NAME, u->path, SYSTEMD_SERVICE, "ExecMainCode", NULL, 'i', &code);
+                (void) sd_bus_get_property_trivial(
+                                u->bus, SYSTEMD_NAME, u->path, SYSTEMD_SERVICE, "ExecMainStatus", NULL, 'i', &status);
         }
         if (code == 0)
                 return ctl_fail("%s: could not be started: %s", u->name, result);
         if (code == CLD_EXITED && status >= EXIT_SYSTEMD_FIRST && status <= EXIT_SYSTEMD_LAST)
-                return ctl_fail("%s: could not be started: %s, its process ended with status %d", u->name,
-                                result, status);
+                return ctl_fail("%s: could not be started: %s, its process ended with status %d", u->name, result,
+                                status);
         return 0;
 }
 
@@ -291,8 +289,8 @@ static int append_environment(const TransientUnit *u, sd_bus_message *m, bool pt
 }
 
 static int append_stdio(const TransientUnit *u, sd_bus_message *m, const PtyForward *pty) {
-        static const char *const fds[] = {"StandardInputFileDescriptor", "StandardOutputFileDescriptor",
-                        "StandardErrorFileDescriptor"};
+        static const char *const fds[] = {
+                        "StandardInputFileDescriptor", "StandardOutputFileDescriptor", "StandardErrorFileDescriptor"};
         static const char *const names[] = {"StandardInput", "StandardOutput", "StandardError"};
         int r = 0;
 
@@ -383,8 +381,7 @@ int transient_service_main(TransientUnit *u, ProcessId *ret) {
                 return r;
         r = process_id_of(pid, &p);
         if (r < 0)
-                return r == -ESRCH ? 0
-                                   : ctl_fail("%s: cannot look at its process: %s", u->name, strerror(-r));
+                return r == -ESRCH ? 0 : ctl_fail("%s: cannot look at its process: %s", u->name, strerror(-r));
         /* The pid was the service's when it was read if it still is: then systemd has not reaped the process. */
         r = get_main_pid(u, &again);
         if (r != 0)

@@ -69,8 +69,8 @@ static int on_sent(sd_bus_message *m, void *userdata, sd_bus_error *error) {
 static int on_interrupt(sd_event_source *s, const struct signalfd_siginfo *si, void *userdata) {
         Wait *w = userdata;
 
-        (void) sd_bus_call_method_async(w->unit->bus, NULL, SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_MANAGER,
-                        "KillUnit", on_sent, w, "ssi", w->unit->name, "all", (int32_t) si->ssi_signo);
+        (void) sd_bus_call_method_async(w->unit->bus, NULL, SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_MANAGER, "KillUnit",
+                        on_sent, w, "ssi", w->unit->name, "all", (int32_t) si->ssi_signo);
         return 0;
 }
 
@@ -80,8 +80,8 @@ static int on_terminate(sd_event_source *s, const struct signalfd_siginfo *si, v
         if (w->stopping)
                 return wait_end(w, (int) (128 + si->ssi_signo));
         w->stopping = true;
-        (void) sd_bus_call_method_async(w->unit->bus, NULL, SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_MANAGER,
-                        "StopUnit", on_sent, w, "ss", w->unit->name, "replace");
+        (void) sd_bus_call_method_async(w->unit->bus, NULL, SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_MANAGER, "StopUnit",
+                        on_sent, w, "ss", w->unit->name, "replace");
         return 0;
 }
 
@@ -90,12 +90,11 @@ static int watch(Wait *w) {
 
         int r = sd_bus_attach_event(u->bus, w->event, SD_EVENT_PRIORITY_NORMAL);
         if (r >= 0)
-                r = sd_bus_match_signal(u->bus, NULL, SYSTEMD_NAME, u->path, BUS_PROPERTIES,
-                                "PropertiesChanged", on_changed, w);
+                r = sd_bus_match_signal(u->bus, NULL, SYSTEMD_NAME, u->path, BUS_PROPERTIES, "PropertiesChanged",
+                                on_changed, w);
         if (r >= 0)
-                r = sd_bus_match_signal(u->bus, NULL, "org.freedesktop.DBus.Local",
-                                "/org/freedesktop/DBus/Local", "org.freedesktop.DBus.Local", "Disconnected",
-                                on_disconnected, w);
+                r = sd_bus_match_signal(u->bus, NULL, "org.freedesktop.DBus.Local", "/org/freedesktop/DBus/Local",
+                                "org.freedesktop.DBus.Local", "Disconnected", on_disconnected, w);
         if (r >= 0)
                 r = sd_event_add_signal(w->event, NULL, SIGINT, on_interrupt, w);
         if (r >= 0)
@@ -123,11 +122,9 @@ static void tell_end(TransientUnit *u, const char *result, int32_t code, int32_t
         (void) sd_bus_get_property_trivial(
                         u->bus, SYSTEMD_NAME, u->path, SYSTEMD_SERVICE, "CPUUsageNSec", NULL, 't', &cpu);
         if (end > begin && begin > 0)
-                fprintf(stderr, "Run time: %s\n",
-                                format_nsec(text, sizeof(text), (end - begin) * NSEC_PER_USEC));
+                fprintf(stderr, "Run time: %s\n", format_nsec(text, sizeof(text), (end - begin) * NSEC_PER_USEC));
         if (cpu != UINT64_MAX)
-                fprintf(stderr, "CPU time: %s\n",
-                                format_nsec(text, sizeof(text), cpu / NSEC_PER_USEC * NSEC_PER_USEC));
+                fprintf(stderr, "CPU time: %s\n", format_nsec(text, sizeof(text), cpu / NSEC_PER_USEC * NSEC_PER_USEC));
 }
 
 static int exit_status_of(TransientUnit *u) {
@@ -136,14 +133,13 @@ static int exit_status_of(TransientUnit *u) {
 
         int r = get_string(u, SYSTEMD_SERVICE, "Result", &result);
         if (r >= 0)
-                r = sd_bus_get_property_trivial(u->bus, SYSTEMD_NAME, u->path, SYSTEMD_SERVICE,
-                                "ExecMainCode", NULL, 'i', &code);
+                r = sd_bus_get_property_trivial(
+                                u->bus, SYSTEMD_NAME, u->path, SYSTEMD_SERVICE, "ExecMainCode", NULL, 'i', &code);
         if (r >= 0)
-                r = sd_bus_get_property_trivial(u->bus, SYSTEMD_NAME, u->path, SYSTEMD_SERVICE,
-                                "ExecMainStatus", NULL, 'i', &status);
+                r = sd_bus_get_property_trivial(
+                                u->bus, SYSTEMD_NAME, u->path, SYSTEMD_SERVICE, "ExecMainStatus", NULL, 'i', &status);
         if (r < 0)
-                return (void) ctl_fail("%s: what came of it is not known: %s", u->name, strerror(-r)),
-                       EXIT_OURS;
+                return (void) ctl_fail("%s: what came of it is not known: %s", u->name, strerror(-r)), EXIT_OURS;
         if (u->ctl->run.wait && !u->ctl->run.quiet)
                 tell_end(u, result, code, status);
         if (streq(result, "success"))

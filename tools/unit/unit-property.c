@@ -31,8 +31,7 @@ static int fetch(UnitProperties *p, sd_bus *bus, const char *suffix) {
         if (p->xml)
                 return 0;
         (void) snprintf(path, sizeof(path), SYSTEMD_PATH "/unit/xschedctl_2drun_2e%s", suffix);
-        int r = sd_bus_call_method(
-                        bus, SYSTEMD_NAME, path, BUS_INTROSPECT, "Introspect", NULL, &reply, NULL);
+        int r = sd_bus_call_method(bus, SYSTEMD_NAME, path, BUS_INTROSPECT, "Introspect", NULL, &reply, NULL);
         if (r >= 0)
                 r = sd_bus_message_read_basic(reply, 's', &xml);
         if (r < 0)
@@ -119,8 +118,7 @@ static int append_number(sd_bus_message *m, const char *name, char type, const c
                 return r < 0 ? r : sd_bus_message_append(m, "(sv)", name, "i", (int32_t) i);
         case 'u':
                 r = parse_unsigned(name, value, UINT32_MAX, &u);
-                return r < 0 ? r
-                             : sd_bus_message_append(m, "(sv)", name, "u", (uint32_t) MIN(u, UINT32_MAX));
+                return r < 0 ? r : sd_bus_message_append(m, "(sv)", name, "u", (uint32_t) MIN(u, UINT32_MAX));
         default:
                 r = parse_unsigned(name, value, UINT64_MAX, &u);
                 return r < 0 ? r : sd_bus_message_append(m, "(sv)", name, "t", u);
@@ -173,8 +171,7 @@ static int append_quota(sd_bus_message *m, const char *value) {
         if (isempty(value))
                 return sd_bus_message_append(m, "(sv)", "CPUQuotaPerSecUSec", "t", UINT64_MAX);
         int r = parse_permyriad(value, UINT32_MAX, &percent);
-        return r < 0 ? r
-                     : sd_bus_message_append(m, "(sv)", "CPUQuotaPerSecUSec", "t", (uint64_t) percent * 100);
+        return r < 0 ? r : sd_bus_message_append(m, "(sv)", "CPUQuotaPerSecUSec", "t", (uint64_t) percent * 100);
 }
 
 static int append_typed(sd_bus_message *m, const char *name, const char *type, const char *value) {
@@ -189,8 +186,8 @@ static int append_typed(sd_bus_message *m, const char *name, const char *type, c
         return -EOPNOTSUPP;
 }
 
-int unit_property_append(UnitProperties *p, sd_bus *bus, const char *suffix, sd_bus_message *m,
-                const char *assignment) {
+int unit_property_append(
+                UnitProperties *p, sd_bus *bus, const char *suffix, sd_bus_message *m, const char *assignment) {
         const char *equals = strchr(assignment, '=');
         char name[NAME_MAX_SIZE], type[32];
         int r;
@@ -200,8 +197,8 @@ int unit_property_append(UnitProperties *p, sd_bus *bus, const char *suffix, sd_
                 return ctl_fail("--property=%s: not NAME=VALUE", assignment);
         r = fetch(p, bus, suffix);
         if (r < 0)
-                return ctl_fail("--property=%s: systemd does not say what properties there are: %s",
-                                assignment, strerror(-r));
+                return ctl_fail("--property=%s: systemd does not say what properties there are: %s", assignment,
+                                strerror(-r));
         if (startswith(assignment, "CPUQuota="))
                 r = append_quota(m, equals + 1);
         else if (find_property(p, assignment, (size_t) (equals - assignment), name, type, sizeof(type)))
@@ -209,9 +206,6 @@ int unit_property_append(UnitProperties *p, sd_bus *bus, const char *suffix, sd_
         else
                 return ctl_fail("--property=%s: a %s has no such property", assignment, suffix);
         if (r == -EOPNOTSUPP)
-                return ctl_fail("--property=%s: properties of the type '%s' cannot be set here", assignment,
-                                type);
-        return r < 0 ? ctl_fail("--property=%s: %s", assignment,
-                                       r == -EINVAL ? "not such a value" : strerror(-r))
-                     : 0;
+                return ctl_fail("--property=%s: properties of the type '%s' cannot be set here", assignment, type);
+        return r < 0 ? ctl_fail("--property=%s: %s", assignment, r == -EINVAL ? "not such a value" : strerror(-r)) : 0;
 }

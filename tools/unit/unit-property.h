@@ -20,5 +20,4 @@ typedef struct UnitProperties {
 void unit_properties_done(UnitProperties *p);
 
 /* Appends (sv). `suffix` is "service" or "scope". An exit status. */
-int unit_property_append(UnitProperties *p, sd_bus *bus, const char *suffix, sd_bus_message *m,
-                const char *assignment);
+int unit_property_append(UnitProperties *p, sd_bus *bus, const char *suffix, sd_bus_message *m, const char *assignment);

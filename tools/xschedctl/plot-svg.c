@@ -66,9 +66,8 @@ static int32_t utf8_next(const char *text, size_t *n) {
 
 /* Characters that XML cannot have, that are invisible, or that turn the direction of writing. */
 static bool is_harmful(int32_t c) {
-        return c < 0x20 || (c >= 0x7f && c <= 0x9f) || (c >= 0x200b && c <= 0x200f) ||
-                        (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) || c == 0xfeff ||
-                        (c & 0xfffe) == 0xfffe;
+        return c < 0x20 || (c >= 0x7f && c <= 0x9f) || (c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) ||
+                        (c >= 0x2060 && c <= 0x206f) || c == 0xfeff || (c & 0xfffe) == 0xfffe;
 }
 
 static size_t count_chars(const char *text) {
@@ -212,8 +211,7 @@ static void print_y(FILE *f, double y, const char *text) {
 
 /* Chooses an interval that gives six to twelve ticks. */
 static uint64_t tick_us(uint64_t span_us) {
-        static const uint64_t seconds[] = {
-                        1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600};
+        static const uint64_t seconds[] = {1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600};
 
         for (size_t i = 0; i < ELEMENTSOF(seconds); i++)
                 if (span_us / (seconds[i] * 1000000) <= 8)
@@ -319,14 +317,11 @@ static void print_panel(const Plot *p, Stack *s, FILE *f, int y) {
 
 /* Without CSS variables, which not every viewer knows. */
 static const char head[] =
-                "<style>svg{font:12px " PICTURE_FONT "}text{fill:" PICTURE_DIM "}.h,.i{fill:" PICTURE_TEXT
-                "}"
+                "<style>svg{font:12px " PICTURE_FONT "}text{fill:" PICTURE_DIM "}.h,.i{fill:" PICTURE_TEXT "}"
                 ".b{fill:" PICTURE_BACKGROUND "}.h{font-size:13.5px;font-weight:600}.m{text-anchor:middle}"
-                ".r{text-anchor:end}.a{stroke:" PICTURE_BACKGROUND
-                ";stroke-width:.5}.s,.p{stroke:" PICTURE_TEXT "}"
+                ".r{text-anchor:end}.a{stroke:" PICTURE_BACKGROUND ";stroke-width:.5}.s,.p{stroke:" PICTURE_TEXT "}"
                 ".s{stroke-width:.5}.g{stroke:" PICTURE_GRID ";fill:none}.p{fill:none}"
-                "@media(prefers-color-scheme:dark){text{fill:" PICTURE_DARK_DIM
-                "}.h,.i{fill:" PICTURE_DARK_TEXT "}"
+                "@media(prefers-color-scheme:dark){text{fill:" PICTURE_DARK_DIM "}.h,.i{fill:" PICTURE_DARK_TEXT "}"
                 ".b{fill:" PICTURE_DARK_BACKGROUND "}.a{stroke:" PICTURE_DARK_BACKGROUND "}"
                 ".s,.p{stroke:" PICTURE_DARK_TEXT "}.g{stroke:" PICTURE_DARK_GRID "}}</style>\n"
                 "<defs>"
@@ -352,9 +347,8 @@ static void print_head(const Plot *p, FILE *f) {
                         WIDTH, height, WIDTH, height);
         fputs(head, f);
         fprintf(f, "<rect class=\"b\" width=\"100%%\" height=\"100%%\"/>\n<text x=\"%d\" y=\"20\">", LEFT);
-        fprintf(f, "%d-%02d-%02d %02d:%02d:%02d to %02d:%02d:%02d ", from.tm_year + 1900, from.tm_mon + 1,
-                        from.tm_mday, from.tm_hour, from.tm_min, from.tm_sec, to.tm_hour, to.tm_min,
-                        to.tm_sec);
+        fprintf(f, "%d-%02d-%02d %02d:%02d:%02d to %02d:%02d:%02d ", from.tm_year + 1900, from.tm_mon + 1, from.tm_mday,
+                        from.tm_hour, from.tm_min, from.tm_sec, to.tm_hour, to.tm_min, to.tm_sec);
         print_text(f, strempty(to.tm_zone), 32);
         if (p->n_devices == 0)
                 fputs(": nothing was recorded", f);

@@ -35,8 +35,8 @@ static double get_wait(const PlotCell *c, size_t which) {
 static char *draw(const Plot *p, const PlotDevice *d, get_t get, size_t which, double full) {
         enum { LEVELS = 8 };
         static const char *const blocks[LEVELS + 1] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"},
-                                                 *const ascii[LEVELS + 1] = {" ", ".", ":", "-", "=", "+",
-                                                                 "*", "#", "@"};
+                                                 *const ascii[LEVELS + 1] = {
+                                                                 " ", ".", ":", "-", "=", "+", "*", "#", "@"};
         const char *const *levels = streq(nl_langinfo(CODESET), "UTF-8") ? blocks : ascii;
         char *text = malloc(p->n_bins * 4 + 2), *end = text;
 
@@ -51,8 +51,8 @@ static char *draw(const Plot *p, const PlotDevice *d, get_t get, size_t which, d
         return text;
 }
 
-static int add_row(Table *t, const Plot *p, const PlotDevice *d, const char *name, get_t get, size_t which,
-                double full) {
+static int add_row(
+                Table *t, const Plot *p, const PlotDevice *d, const char *name, get_t get, size_t which, double full) {
         _cleanup_free_ char *chart = draw(p, d, get, which, full);
         Value *cells = chart ? table_add(t, TABLE_NO_PARENT) : NULL;
 

@@ -83,8 +83,7 @@ static int choose_named(const PlotRecord *r, const char *device, Plot *p, size_t
                 size_t best = 0;
 
                 for (size_t i = 1; i < r->n_groups; i++)
-                        if (series[i] == PLOT_NAMED_MAX && amounts[i] > 0 &&
-                                        (best == 0 || amounts[i] > amounts[best]))
+                        if (series[i] == PLOT_NAMED_MAX && amounts[i] > 0 && (best == 0 || amounts[i] > amounts[best]))
                                 best = i;
                 if (best == 0)
                         break;
@@ -146,8 +145,8 @@ static void cell_add_mean(PlotCell *mean, const PlotCell *c, size_t n) {
                 mean->waits[i] += c->waits[i] / (double) n;
 }
 
-static void fill_device(const PlotRecord *r, size_t device, const size_t *series, const Plot *p,
-                PlotDevice *d, double *busy) {
+static void fill_device(
+                const PlotRecord *r, size_t device, const size_t *series, const Plot *p, PlotDevice *d, double *busy) {
         double width = (double) (p->end_us - p->begin_us) / (double) p->n_bins;
 
         for (size_t i = 0; i < r->n_samples; i++) {
@@ -184,8 +183,7 @@ static int add_device(const PlotRecord *r, size_t device, const size_t *series, 
         return 0;
 }
 
-int plot_make(const PlotRecord *r, uint64_t begin_us, uint64_t end_us, size_t n_bins, const char *device,
-                Plot *ret) {
+int plot_make(const PlotRecord *r, uint64_t begin_us, uint64_t end_us, size_t n_bins, const char *device, Plot *ret) {
         _cleanup_free_ size_t *series = calloc(MAX(r->n_groups, (size_t) 1), sizeof(size_t));
         Plot p = {.begin_us = begin_us, .end_us = end_us, .n_bins = n_bins};
         int k;

@@ -85,8 +85,7 @@ typedef struct Plot {
 } Plot;
 
 /* The names in it are the record's. `device` NULL: all. 0 or a negative errno. */
-int plot_make(const PlotRecord *r, uint64_t begin_us, uint64_t end_us, size_t n_bins, const char *device,
-                Plot *ret);
+int plot_make(const PlotRecord *r, uint64_t begin_us, uint64_t end_us, size_t n_bins, const char *device, Plot *ret);
 void plot_done(Plot *p);
 
 /* The whole of a device's time: others and all. */

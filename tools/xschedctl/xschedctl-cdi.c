@@ -23,7 +23,7 @@
 
 #define CDI_FILE "/etc/cdi/xsched.yaml"
 #define CDI_KIND "xsched.org/class"
-#define CDI_VERSION                                                                                         \
+#define CDI_VERSION                                                                                                    \
         "0.5.0" /* the first version in which a name may begin with a digit; podman 4.3 and containerd 1.7 read it */
 #define IN_CONTAINER "/opt/xsched"
 #define USUAL_CLASS  "default"
@@ -42,9 +42,7 @@ typedef struct Spec {
 /* --- JSON: takes the value, also where there is no memory for it --- */
 
 static json_object *add(Spec *s, json_object *to, const char *key, json_object *value) {
-        int r = !to || !value ? -1
-                        : key ? json_object_object_add(to, key, value)
-                              : json_object_array_add(to, value);
+        int r = !to || !value ? -1 : key ? json_object_object_add(to, key, value) : json_object_array_add(to, value);
 
         if (r == 0)
                 return value;
@@ -91,8 +89,7 @@ static bool is_device_name(const char *name) {
         size_t n = strlen(name);
 
         return n > 0 && n < 64 && isalnum((unsigned char) name[0]) && isalnum((unsigned char) name[n - 1]) &&
-                        name[strspn(name,
-                                        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:")] ==
+                        name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:")] ==
                         '\0';
 }
 

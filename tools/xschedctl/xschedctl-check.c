@@ -245,8 +245,8 @@ static char *check_environment(Check *k, bool *ret_preload) {
                 *ret_preload = shim;
         }
         if (shim)
-                check_add(k, "environment", CHECK_OK, "%s names %s",
-                                *ret_preload ? "LD_PRELOAD" : "OPENCL_LAYERS", shim);
+                check_add(k, "environment", CHECK_OK, "%s names %s", *ret_preload ? "LD_PRELOAD" : "OPENCL_LAYERS",
+                                shim);
         else
                 check_add(k, "environment", k->pid ? CHECK_WARNING : CHECK_FAILED,
                                 "neither OPENCL_LAYERS nor LD_PRELOAD names " SHIM_NAME
@@ -277,8 +277,8 @@ static void check_preload(Check *k, const char *vendor, const char *name) {
                 check_add(k, vendor, k->pid ? CHECK_WARNING : CHECK_FAILED,
                                 "LD_PRELOAD does not name %s: start programs by xschedctl run", name);
         else if (try_library(shim, &report))
-                check_add(k, vendor, report.failed ? CHECK_FAILED : CHECK_OK,
-                                report.failed ? "%s" : "%s can be loaded", report.text);
+                check_add(k, vendor, report.failed ? CHECK_FAILED : CHECK_OK, report.failed ? "%s" : "%s can be loaded",
+                                report.text);
 }
 
 /* Checks the tool, by which AMD's runtimes are seen where calls go past the preloaded library; and names programs that
@@ -286,8 +286,7 @@ static void check_preload(Check *k, const char *vendor, const char *name) {
 static void check_tool(Check *k) {
         _cleanup_free_ char *tools = NULL, *direct = NULL, *profiler = NULL;
 
-        if (get_variable(k, SHIM_HSA_TOOLS, &tools) < 0 ||
-                        get_variable(k, "DEBUG_CLR_DIRECT_DOORBELL", &direct) < 0 ||
+        if (get_variable(k, SHIM_HSA_TOOLS, &tools) < 0 || get_variable(k, "DEBUG_CLR_DIRECT_DOORBELL", &direct) < 0 ||
                         get_variable(k, "ROCP_TOOL_LIBRARIES", &profiler) < 0)
                 return;
         if (isempty(tools))
@@ -296,8 +295,7 @@ static void check_tool(Check *k) {
                                                ": who calls the runtime past what is preloaded is not held");
         else if (!shim_is_only_tool(tools))
                 check_add(k, "amd tool", CHECK_WARNING,
-                                SHIM_HSA_TOOLS
-                                " is %s: it stays, and who calls past what is preloaded is not held",
+                                SHIM_HSA_TOOLS " is %s: it stays, and who calls past what is preloaded is not held",
                                 tools);
         else if (!isempty(profiler))
                 check_add(k, "amd tool", CHECK_WARNING,
@@ -306,8 +304,8 @@ static void check_tool(Check *k) {
         else
                 check_add(k, "amd tool", CHECK_OK, SHIM_HSA_TOOLS " names %s", tools);
         if (!isempty(direct) && !streq(direct, "0"))
-                check_add(k, "amd doorbells", CHECK_WARNING,
-                                "DEBUG_CLR_DIRECT_DOORBELL=%s: HIP rings past the gate", direct);
+                check_add(k, "amd doorbells", CHECK_WARNING, "DEBUG_CLR_DIRECT_DOORBELL=%s: HIP rings past the gate",
+                                direct);
 }
 
 static bool check_has_layers(Check *k, const char *loader, bool preload) {
@@ -318,8 +316,7 @@ static bool check_has_layers(Check *k, const char *loader, bool preload) {
         return false;
 }
 
-#define REFUSED                                                                                             \
-        "%s has loaded the layer and refused it: what it launches is not scheduled; use --shim=preload"
+#define REFUSED "%s has loaded the layer and refused it: what it launches is not scheduled; use --shim=preload"
 
 /* For a program that is started here: a loader that knows layers need not take this one. */
 static void check_loader(Check *k, const char *shim, bool preload) {
@@ -335,8 +332,7 @@ static void check_loader(Check *k, const char *shim, bool preload) {
                 check_add(k, "loader", CHECK_OK, "%s %s", report.text,
                                 report.in_force ? "has taken the layer" : "has layers");
         else if (!report.has_platforms)
-                check_add(k, "loader", CHECK_WARNING,
-                                "%s finds no driver: whether it takes the layer cannot be seen",
+                check_add(k, "loader", CHECK_WARNING, "%s finds no driver: whether it takes the layer cannot be seen",
                                 report.text);
         else
                 check_add(k, "loader", CHECK_FAILED, REFUSED, report.text);
@@ -371,8 +367,7 @@ static void check_cuda(Check *k, const char *maps) {
                 check_add(k, "cuda", CHECK_OK, "%s is in front of %s", layer, driver);
         else
                 check_add(k, "cuda", CHECK_FAILED,
-                                "has loaded %s without " CUDA_NAME ": what it launches is not scheduled",
-                                driver);
+                                "has loaded %s without " CUDA_NAME ": what it launches is not scheduled", driver);
 }
 
 static void check_mapped(Check *k, bool preload) {
@@ -382,8 +377,7 @@ static void check_mapped(Check *k, bool preload) {
 
         r = read_proc(k->pid, "maps", &maps, &size);
         if (r < 0) {
-                check_add(k, "process", CHECK_WARNING, "what it has loaded cannot be seen: %s",
-                                strerror(-r));
+                check_add(k, "process", CHECK_WARNING, "what it has loaded cannot be seen: %s", strerror(-r));
                 return;
         }
         shim = find_mapped(maps, SHIM_NAME);
@@ -410,21 +404,20 @@ static bool check_service(Check *k, Snapshot *s) {
 
         r = ctl_open_bus(k->ctl);
         if (r < 0) {
-                check_add(k, "bus", CHECK_FAILED, "cannot reach %s: %s",
-                                ctl_bus_describe(k->ctl, buf, sizeof(buf)), strerror(-r));
+                check_add(k, "bus", CHECK_FAILED, "cannot reach %s: %s", ctl_bus_describe(k->ctl, buf, sizeof(buf)),
+                                strerror(-r));
                 return false;
         }
         r = snapshot_fetch(k->ctl, &error, s);
         if (r < 0 && !error.name) {
-                check_add(k, "bus", CHECK_FAILED, "cannot reach %s: %s",
-                                ctl_bus_describe(k->ctl, buf, sizeof(buf)), strerror(-r));
+                check_add(k, "bus", CHECK_FAILED, "cannot reach %s: %s", ctl_bus_describe(k->ctl, buf, sizeof(buf)),
+                                strerror(-r));
                 return false;
         }
         check_add(k, "bus", CHECK_OK, "%s", ctl_bus_describe(k->ctl, buf, sizeof(buf)));
         if (r < 0) {
                 check_add(k, "service", CHECK_FAILED, "%s",
-                                error_is_not_running(&error, r) ? "xschedd is not running"
-                                                                : strempty(error.message));
+                                error_is_not_running(&error, r) ? "xschedd is not running" : strempty(error.message));
                 return false;
         }
         degraded = object_get(&s->manager, "Degraded");
@@ -443,8 +436,7 @@ static void check_hooked(Check *k, const Object *q) {
 
         if (unheld->type == VALUE_BOOL && unheld->b)
                 check_add(k, "hooked", CHECK_FAILED,
-                                "queue:%" PRIu64
-                                " launches past the gate (%s), and cannot be taken off its device: "
+                                "queue:%" PRIu64 " launches past the gate (%s), and cannot be taken off its device: "
                                 "nothing holds it",
                                 id, hooked);
         else if (none || streq(hooked, "poll"))
@@ -464,8 +456,7 @@ static void check_level(Check *k, const Object *q) {
                 check_add(k, "level", CHECK_OK, "queue:%" PRIu64 " can be held by stopping its kernels", id);
         else
                 check_add(k, "level", CHECK_OK,
-                                "queue:%" PRIu64
-                                " is held at the gate alone, see xsched-cuda(7): its kernels "
+                                "queue:%" PRIu64 " is held at the gate alone, see xsched-cuda(7): its kernels "
                                 "are not stopped with this driver, or XSCHED_CUDA_STOP=0 says no, or "
                                 "its channels were not seen",
                                 id);
@@ -497,8 +488,7 @@ static void check_hooks(Check *k, const Snapshot *s, const Object *client) {
                 check_add(k, "queue", CHECK_WARNING, "no queue yet: nothing to schedule");
         if (expired > 0)
                 check_add(k, "lease", CHECK_WARNING,
-                                "%" PRIu64 " launches passed a held gate: the service was silent too long",
-                                expired);
+                                "%" PRIu64 " launches passed a held gate: the service was silent too long", expired);
 }
 
 /* A wait is no fault, but may be what the user looks for. */
@@ -509,8 +499,7 @@ static void check_waits(Check *k, const Object *client) {
                 _cleanup_free_ char *why = wait_describe(waits->items + i);
 
                 if (why)
-                        check_add(k, "waits", CHECK_WARNING, "on %s: %s", wait_device(waits->items + i),
-                                        why);
+                        check_add(k, "waits", CHECK_WARNING, "on %s: %s", wait_device(waits->items + i), why);
         }
         if (waits->n_items == 0)
                 check_add(k, "waits", CHECK_OK, "for nothing: %s", object_get_string(client, "State"));
@@ -528,8 +517,7 @@ static int check_client(Check *k, const Snapshot *s, const ProcessId *p) {
         if (r < 0 && sd_bus_error_has_name(&error, BUS_ERROR("NoSuchClient"))) {
                 _cleanup_free_ char *why = why_unregistered(k->pid);
 
-                check_add(k, "registered", CHECK_FAILED, "no%s%s: it runs unscheduled", why ? ", " : "",
-                                strempty(why));
+                check_add(k, "registered", CHECK_FAILED, "no%s%s: it runs unscheduled", why ? ", " : "", strempty(why));
                 return 0;
         }
         if (r < 0)

@@ -87,8 +87,8 @@ static int take(HoldVerb *h) {
 /* --- the command --- */
 
 static int on_child(sd_event_source *s, const siginfo_t *si, void *userdata) {
-        return sd_event_exit(sd_event_source_get_event(s),
-                        si->si_code == CLD_EXITED ? si->si_status : 128 + si->si_status);
+        return sd_event_exit(
+                        sd_event_source_get_event(s), si->si_code == CLD_EXITED ? si->si_status : 128 + si->si_status);
 }
 
 /* A terminal sends SIGINT and SIGQUIT to the command as well; a signal that only we get is passed on. */
@@ -142,11 +142,7 @@ static int watch(HoldVerb *h, sigset_t *ret_mask) {
 }
 
 int verb_hold(Ctl *c, int argc, char *argv[]) {
-        HoldVerb h = {.ctl = c,
-                        .class = argv[0],
-                        .why = c->why ?: argv[1],
-                        .command = argv[1],
-                        .fd = -EBADF};
+        HoldVerb h = {.ctl = c, .class = argv[0], .why = c->why ?: argv[1], .command = argv[1], .fd = -EBADF};
         sigset_t mask;
         int r;
 
@@ -202,8 +198,7 @@ int verb_list_holds(Ctl *c, int argc, char *argv[]) {
                 if (!cells || hold->n_items < ELEMENTSOF(fields))
                         continue;
                 for (size_t k = 0; k < ELEMENTSOF(fields); k++)
-                        cells[k] = fields[k] == 1 ? value_user(hold->items[1].u)
-                                                  : value_copy(hold->items + fields[k]);
+                        cells[k] = fields[k] == 1 ? value_user(hold->items[1].u) : value_copy(hold->items + fields[k]);
         }
         return table_show(c, &t, "hold", "holds");
 }

@@ -70,8 +70,8 @@ static int64_t count_queues(const Snapshot *s, const Object *client, const Objec
 /* --- in words --- */
 
 static const char *describe_devices(unsigned devices, char buf[static 32]) {
-        (void) snprintf(buf, 32, "%s%s%s", devices & HOST_KFD ? "kfd " : "",
-                        devices & HOST_NVIDIA ? "nvidia " : "", devices & HOST_RENDER ? "render " : "");
+        (void) snprintf(buf, 32, "%s%s%s", devices & HOST_KFD ? "kfd " : "", devices & HOST_NVIDIA ? "nvidia " : "",
+                        devices & HOST_RENDER ? "render " : "");
         buf[strlen(buf) - 1] = '\0';
         return buf;
 }
@@ -91,14 +91,13 @@ static char *describe_unregistered(const HostCheck *k, const HostProcess *p) {
         (void) snprintf(pid, sizeof(pid), "%d", (int) p->pid);
         _cleanup_free_ char *why = k->up ? why_unregistered(pid) : strdup("xschedd is not running");
         /* A layer registers when its runtime makes a queue. */
-        int r = asprintf(&text, "the shim is there (%s), and it is not registered: %s",
-                        describe_layers(p->layers, buf),
+        int r = asprintf(&text, "the shim is there (%s), and it is not registered: %s", describe_layers(p->layers, buf),
                         why ?: "it has made no queue that the shim has seen");
         return r < 0 ? NULL : text;
 }
 
-static char *describe(const HostCheck *k, const HostProcess *p, HostState state, const Object *client,
-                const Object *unheld) {
+static char *describe(
+                const HostCheck *k, const HostProcess *p, HostState state, const Object *client, const Object *unheld) {
         char *text = NULL;
         int r = 0;
 
@@ -171,8 +170,7 @@ static int show(const Ctl *c, const HostCheck *k, size_t n_unseen) {
                 return r;
         printf("\n%zu with a GPU open, %zu of them not scheduled.\n", k->table.n_rows, k->n_not_scheduled);
         if (n_unseen > 0)
-                printf("%zu others could not be looked at: whether they have is not known; ask as root.\n",
-                                n_unseen);
+                printf("%zu others could not be looked at: whether they have is not known; ask as root.\n", n_unseen);
         return 0;
 }
 

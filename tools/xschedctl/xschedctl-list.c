@@ -87,8 +87,8 @@ static Value compute_queue_client(const Snapshot *s, const Object *o) {
 }
 
 static Value compute_queue_pid(const Snapshot *s, const Object *o) {
-        const Object *client = snapshot_find_by_id(
-                        s, OBJECT_CLIENT, object_id_from_path(object_get_string(o, "Client")));
+        const Object *client =
+                        snapshot_find_by_id(s, OBJECT_CLIENT, object_id_from_path(object_get_string(o, "Client")));
 
         return client ? value_uint(object_get_uint(client, "PID")) : (Value){};
 }
@@ -100,20 +100,20 @@ static Value compute_suspended_by(const Snapshot *s, const Object *o) {
         return isempty(by) ? (Value){} : value_string(by);
 }
 
-#define PLAIN(title, key, property, flags)                                                                  \
+#define PLAIN(title, key, property, flags)                                                                             \
         { {title, key, CELL_PLAIN, flags}, property, NULL }
-#define STATE(title, key, property)                                                                         \
+#define STATE(title, key, property)                                                                                    \
         { {title, key, CELL_STATE, 0}, property, NULL }
-#define USEC(title, key, property, flags)                                                                   \
+#define USEC(title, key, property, flags)                                                                              \
         { {title, key, CELL_USEC, COLUMN_RIGHT | (flags)}, property, NULL }
-#define LIMIT(title, key, property, flags)                                                                  \
+#define LIMIT(title, key, property, flags)                                                                             \
         { {title, key, CELL_LIMIT, COLUMN_RIGHT | (flags)}, property, NULL }
-#define COMPUTED(title, key, f, flags)                                                                      \
+#define COMPUTED(title, key, f, flags)                                                                                 \
         { {title, key, CELL_PLAIN, flags}, NULL, f }
 
-#define DEFINE_METRIC(name, key)                                                                            \
-        static Value name(const Snapshot *s, const Object *o) {                                             \
-                return value_copy(object_get_metric(o, key));                                               \
+#define DEFINE_METRIC(name, key)                                                                                       \
+        static Value name(const Snapshot *s, const Object *o) {                                                        \
+                return value_copy(object_get_metric(o, key));                                                          \
         }
 
 DEFINE_METRIC(compute_utilisation, "Utilisation")
@@ -124,7 +124,7 @@ DEFINE_METRIC(compute_power, "Power")
 DEFINE_METRIC(compute_metrics_source, "Source")
 
 /* A column for people, shown where a device has the value. */
-#define METRIC(title, key, format, f)                                                                       \
+#define METRIC(title, key, format, f)                                                                                  \
         { {title, key, format, COLUMN_RIGHT | COLUMN_IF_KNOWN}, NULL, f }
 
 static const PropertyColumn device_columns[] = {
@@ -155,9 +155,9 @@ static const PropertyColumn device_columns[] = {
                 {{"", "metrics_source", CELL_PLAIN, COLUMN_JSON}, NULL, compute_metrics_source},
 };
 
-#define SUSPENDED_BY                                                                                        \
-        PLAIN("", "suspended_by", "SuspendedBy", COLUMN_JSON),                                              \
-                        COMPUTED("SUSPENDED BY", "", compute_suspended_by,                                  \
+#define SUSPENDED_BY                                                                                                   \
+        PLAIN("", "suspended_by", "SuspendedBy", COLUMN_JSON),                                                         \
+                        COMPUTED("SUSPENDED BY", "", compute_suspended_by,                                             \
                                         COLUMN_IF_KNOWN | COLUMN_ELASTIC | COLUMN_TEXT)
 
 static const PropertyColumn client_columns[] = {
@@ -247,8 +247,7 @@ static const PropertyColumn group_columns[] = {
                 PLAIN("PREEMPTED", "preempted", "NPreempted", COLUMN_RIGHT | COLUMN_WIDE),
 };
 
-static int add_object(
-                const Snapshot *s, const Object *o, const PropertyColumn *columns, size_t parent, Table *t) {
+static int add_object(const Snapshot *s, const Object *o, const PropertyColumn *columns, size_t parent, Table *t) {
         Value *cells = table_add(t, parent);
 
         if (!cells)
@@ -304,11 +303,11 @@ static int list_group_tree(const Snapshot *s, Table *ret) {
         return add_groups(s, "", TABLE_NO_PARENT, ret);
 }
 
-#define DEFINE_LIST(name, kind, columns)                                                                    \
-        int name(const Snapshot *s, Table *ret) {                                                           \
-                static Column table_columns[ELEMENTSOF(columns)];                                           \
-                                                                                                            \
-                return list_objects(s, kind, columns, ELEMENTSOF(columns), table_columns, ret);             \
+#define DEFINE_LIST(name, kind, columns)                                                                               \
+        int name(const Snapshot *s, Table *ret) {                                                                      \
+                static Column table_columns[ELEMENTSOF(columns)];                                                      \
+                                                                                                                       \
+                return list_objects(s, kind, columns, ELEMENTSOF(columns), table_columns, ret);                        \
         }
 
 DEFINE_LIST(list_devices, OBJECT_DEVICE, device_columns)
@@ -316,8 +315,7 @@ DEFINE_LIST(list_clients, OBJECT_CLIENT, client_columns)
 DEFINE_LIST(list_queues, OBJECT_QUEUE, queue_columns)
 DEFINE_LIST(list_groups, OBJECT_GROUP, group_columns)
 
-static int show_list(Ctl *c, int (*list)(const Snapshot *s, Table *ret), const char *singular,
-                const char *plural) {
+static int show_list(Ctl *c, int (*list)(const Snapshot *s, Table *ret), const char *singular, const char *plural) {
         _cleanup_(sd_bus_error_free)
         sd_bus_error error = SD_BUS_ERROR_NULL;
         _cleanup_(snapshot_done)
@@ -387,8 +385,8 @@ int list_fetch_array(Ctl *c, const char *member, Value *ret) {
 }
 
 /* A list whose structures have the columns of the table. */
-static int list_array(Ctl *c, const char *member, const Column *columns, size_t n_columns,
-                const char *singular, const char *plural) {
+static int list_array(Ctl *c, const char *member, const Column *columns, size_t n_columns, const char *singular,
+                const char *plural) {
         _cleanup_(table_done)
         Table t = {.columns = columns, .n_columns = n_columns};
         _cleanup_(value_done)
@@ -435,9 +433,8 @@ int verb_list_classes(Ctl *c, int argc, char *argv[]) {
                         {"", "accounting", CELL_PLAIN, COLUMN_JSON},
                         {"DESCRIPTION", "description", CELL_PLAIN, COLUMN_ELASTIC},
         };
-        static const char *const settings[] = {"Priority", "Weight", "Threshold", "Preemption", "Gang",
-                        "Deadline", "Laxity", "Critical", "Utilization", "Active", "Max", "Min", "Period",
-                        "Accounting"};
+        static const char *const settings[] = {"Priority", "Weight", "Threshold", "Preemption", "Gang", "Deadline",
+                        "Laxity", "Critical", "Utilization", "Active", "Max", "Min", "Period", "Accounting"};
         _cleanup_(table_done)
         Table t = TABLE_INIT(columns);
         _cleanup_(value_done)

@@ -57,8 +57,7 @@ static int print_event(const Ctl *c, const char *name, const Value *fields) {
                         return r;
         } else {
                 (void) localtime_r(&now.tv_sec, &tm);
-                printf("%02d:%02d:%02d.%06ld %-13s ", tm.tm_hour, tm.tm_min, tm.tm_sec, now.tv_nsec / 1000,
-                                name);
+                printf("%02d:%02d:%02d.%06ld %-13s ", tm.tm_hour, tm.tm_min, tm.tm_sec, now.tv_nsec / 1000, name);
                 value_print(stdout, fields);
                 putchar('\n');
         }
@@ -145,8 +144,8 @@ static int monitor_start(Ctl *c) {
 
         r = sd_bus_match_signal(c->bus, NULL, BUS_NAME, NULL, BUS_INTERFACE, NULL, on_signal, c);
         if (r >= 0)
-                r = sd_bus_match_signal(c->bus, NULL, BUS_NAME, NULL, BUS_PROPERTIES, "PropertiesChanged",
-                                on_changed, c);
+                r = sd_bus_match_signal(
+                                c->bus, NULL, BUS_NAME, NULL, BUS_PROPERTIES, "PropertiesChanged", on_changed, c);
         if (r >= 0)
                 r = sd_bus_add_match(c->bus, NULL,
                                 "type='signal',sender='org.freedesktop.DBus',interface='org.freedesktop.DBus',"
@@ -198,8 +197,7 @@ int verb_monitor(Ctl *c, int argc, char *argv[]) {
 
         r = monitor_start(c);
         if (r >= 0 && c->legend)
-                fprintf(stderr, "Watching %s on %s; Ctrl-C ends.\n", BUS_NAME,
-                                ctl_bus_describe(c, buf, sizeof(buf)));
+                fprintf(stderr, "Watching %s on %s; Ctrl-C ends.\n", BUS_NAME, ctl_bus_describe(c, buf, sizeof(buf)));
         if (r >= 0)
                 r = monitor_loop(c, signal_fd);
         if (r < 0 && r != -EPIPE)

@@ -32,8 +32,8 @@ static int read_groups(sd_bus_message *m, PlotRecord *r, PlotSample *s) {
         while (k >= 0) {
                 uint32_t group;
 
-                k = sd_bus_message_read(m, "(uttttt)", &group, &s->us[PLOT_RUN], &s->us[PLOT_KEPT],
-                                &s->us[PLOT_WAIT], &s->us[PLOT_DRAIN], &s->us[PLOT_SERVICE]);
+                k = sd_bus_message_read(m, "(uttttt)", &group, &s->us[PLOT_RUN], &s->us[PLOT_KEPT], &s->us[PLOT_WAIT],
+                                &s->us[PLOT_DRAIN], &s->us[PLOT_SERVICE]);
                 if (k <= 0)
                         break;
                 s->group = group;
@@ -52,8 +52,7 @@ static int read_devices(sd_bus_message *m, PlotRecord *r, uint64_t begin_us, uin
                 k = sd_bus_message_enter_container(m, 'r', "sttta(uttttt)");
                 if (k <= 0)
                         break;
-                k = sd_bus_message_read(
-                                m, "sttt", &id, &s.us[PLOT_BUSY], &s.us[PLOT_DEVICE_KEPT], &s.us[PLOT_IDLE]);
+                k = sd_bus_message_read(m, "sttt", &id, &s.us[PLOT_BUSY], &s.us[PLOT_DEVICE_KEPT], &s.us[PLOT_IDLE]);
                 if (k >= 0)
                         k = plot_record_device(r, id, &s.device);
                 if (k >= 0)
@@ -193,8 +192,7 @@ static int write_in_place(const char *name, const char *text, size_t size) {
 /* Opens a new file with the mode of the former one, or what the umask leaves. */
 static int open_beside(const char *name, const struct stat *former, char temporary[static PATH_MAX]) {
         const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name;
-        int n = snprintf(temporary, PATH_MAX, "%.*s.%s.%ld", (int) (base - name), name, base,
-                        (long) getpid());
+        int n = snprintf(temporary, PATH_MAX, "%.*s.%s.%ld", (int) (base - name), name, base, (long) getpid());
 
         if (n < 0 || n >= PATH_MAX)
                 return -ENAMETOOLONG;
@@ -259,8 +257,7 @@ static int write_text(const Ctl *c, const Plot *p) {
         char span[64];
 
         pager_open(c);
-        printf("The last %s, until now; a column is %s.\n\n",
-                        format_usec(span, sizeof(span), p->end_us - p->begin_us),
+        printf("The last %s, until now; a column is %s.\n\n", format_usec(span, sizeof(span), p->end_us - p->begin_us),
                         format_usec((char[64]){""}, 64, (p->end_us - p->begin_us) / p->n_bins));
         int r = plot_print_text(p, stdout, width);
         if (p->n_devices == 0)
@@ -277,13 +274,12 @@ static void print_json_times(Json *j, const PlotSample *s, const char *const *ke
 }
 
 static void print_json_sample(Json *j, const PlotRecord *r, const PlotSample *s) {
-        static const char *const group[_PLOT_TIME_MAX] = {"run_usec", "kept_usec", "wait_usec",
-                        "drain_wait_usec", "service_wait_usec"},
+        static const char *const group[_PLOT_TIME_MAX] = {"run_usec", "kept_usec", "wait_usec", "drain_wait_usec",
+                        "service_wait_usec"},
                                  *const device[_PLOT_USE_MAX] = {"busy_usec", "kept_usec", "idle_usec"};
         const Value begin = value_uint(s->begin_us), end = value_uint(s->end_us);
         Value id = value_string(s->device < r->n_devices ? r->devices[s->device] : ""),
-              name = s->group < r->n_groups ? value_string(s->group > 0 ? r->groups[s->group] : "")
-                                            : (Value){};
+              name = s->group < r->n_groups ? value_string(s->group > 0 ? r->groups[s->group] : "") : (Value){};
 
         json_begin(j, NULL, '{');
         json_value(j, "begin_usec", &begin);

@@ -13,13 +13,12 @@
 static char *device_target(const char *text) {
         char *target;
 
-        return asprintf(&target, "%s%s", startswith(text, "device:") ? "" : "device:", text) < 0 ? NULL
-                                                                                                 : target;
+        return asprintf(&target, "%s%s", startswith(text, "device:") ? "" : "device:", text) < 0 ? NULL : target;
 }
 
 static int show_policy(Ctl *c, char *target) {
-        static const char *const properties[] = {"Policy", "Concurrency", "TimeSliceUSec", "Threshold",
-                        "LingerUSec", "StarveUSec", "StarveRunUSec", "Preemption", "Accounting"};
+        static const char *const properties[] = {"Policy", "Concurrency", "TimeSliceUSec", "Threshold", "LingerUSec",
+                        "StarveUSec", "StarveRunUSec", "Preemption", "Accounting"};
 
         for (size_t i = 0; i < ELEMENTSOF(properties); i++)
                 c->properties[c->n_properties++] = properties[i];
@@ -60,7 +59,6 @@ int verb_policy(Ctl *c, int argc, char *argv[]) {
 /* Hints are for processes and queues, not for groups and devices. */
 int verb_hint(Ctl *c, int argc, char *argv[]) {
         if (!target_is_pid(argv[0]) && !startswith(argv[0], "queue:") && !startswith(argv[0], "client:"))
-                return ctl_fail("%s: a hint is for a process or a queue: a process id, client:N or queue:N",
-                                argv[0]);
+                return ctl_fail("%s: a hint is for a process or a queue: a process id, client:N or queue:N", argv[0]);
         return verb_set(c, argc, argv);
 }

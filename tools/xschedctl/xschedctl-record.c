@@ -118,11 +118,9 @@ static int run(Recording *rec) {
                 if (now >= rec->until_ns)
                         end(rec);
                 const struct timespec left = ns_to_timespec(ns_sub(rec->until_ns, now));
-                if (ppoll(fds, ELEMENTSOF(fds), rec->ending || rec->until_ns == NSEC_INFINITY ? NULL : &left,
-                                    NULL) < 0)
+                if (ppoll(fds, ELEMENTSOF(fds), rec->ending || rec->until_ns == NSEC_INFINITY ? NULL : &left, NULL) < 0)
                         return -errno;
-                if ((fds[1].revents & POLLIN) &&
-                                read(rec->signals, &si, sizeof(si)) == (ssize_t) sizeof(si)) {
+                if ((fds[1].revents & POLLIN) && read(rec->signals, &si, sizeof(si)) == (ssize_t) sizeof(si)) {
                         if (rec->ending)
                                 return 0;
                         end(rec);
@@ -135,13 +133,10 @@ static int run(Recording *rec) {
 
 static int tell(const Recording *rec, const char *name) {
         if (!rec->ended)
-                return ctl_fail("%s is cut after %" PRIu64 " records: xschedd has ended", name,
-                                rec->n_records);
+                return ctl_fail("%s is cut after %" PRIu64 " records: xschedd has ended", name, rec->n_records);
         fprintf(stderr, "%s: %" PRIu64 " records, %" PRIu64 " bytes\n", name, rec->n_records, rec->n_bytes);
         if (rec->n_lost > 0)
-                fprintf(stderr,
-                                "%s: %" PRIu64
-                                " records were lost: they came faster than they could be written\n",
+                fprintf(stderr, "%s: %" PRIu64 " records were lost: they came faster than they could be written\n",
                                 name, rec->n_lost);
         return 0;
 }

@@ -74,12 +74,11 @@ static int write_file(const Outcome *o, const char *name, print_t print) {
 
 static int show_check(const char *name, const Replay *p) {
         if (p->player.lost)
-                return ctl_fail("%s: %" PRIu64
-                                " records were lost; all others came out as they were recorded",
-                                name, p->player.n_lost);
+                return ctl_fail("%s: %" PRIu64 " records were lost; all others came out as they were recorded", name,
+                                p->player.n_lost);
         if (!p->player.ended)
-                return ctl_fail("%s: it is cut after record %" PRIu64 "; all came out as they were recorded",
-                                name, p->player.n_records);
+                return ctl_fail("%s: it is cut after record %" PRIu64 "; all came out as they were recorded", name,
+                                p->player.n_records);
         printf("%s: the same: %" PRIu64 " records, %" PRIu64 " decisions, %" PRIu64 " grants\n", name,
                         p->player.n_records, p->player.n_dispatches, p->player.n_grants);
         return 0;
@@ -87,11 +86,9 @@ static int show_check(const char *name, const Replay *p) {
 
 static void warn(const char *name, const Replay *p) {
         if (p->player.lost)
-                fprintf(stderr, "xschedctl: %s: not exact: %" PRIu64 " records were lost\n", name,
-                                p->player.n_lost);
+                fprintf(stderr, "xschedctl: %s: not exact: %" PRIu64 " records were lost\n", name, p->player.n_lost);
         else if (!p->player.ended)
-                fprintf(stderr, "xschedctl: %s: it is cut after record %" PRIu64 "\n", name,
-                                p->player.n_records);
+                fprintf(stderr, "xschedctl: %s: it is cut after record %" PRIu64 "\n", name, p->player.n_records);
 }
 
 int verb_replay(Ctl *c, int argc, char *argv[]) {

@@ -13,10 +13,7 @@ int run_options_add_variable(RunOptions *o, const char *text) {
         const char *own = text[n] == '=' ? NULL : getenv(text);
         char *assignment;
 
-        if (n == 0 ||
-                        text[strspn(text,
-                                        "_abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")] !=
-                                        text[n])
+        if (n == 0 || text[strspn(text, "_abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")] != text[n])
                 return ctl_fail("--setenv=%s: not NAME or NAME=VALUE", text);
         if (text[n] != '=' && !own)
                 return 0;

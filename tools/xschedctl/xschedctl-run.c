@@ -62,8 +62,7 @@ static int new_job_call(Ctl *c, const char *name, const ProcessId *p, uint64_t f
         }
         r = sd_bus_message_close_container(*ret);
         if (r >= 0)
-                r = sd_bus_message_append(
-                                *ret, "utt", p ? (uint32_t) p->pid : 0U, p ? p->start_time : 0, flags);
+                r = sd_bus_message_append(*ret, "utt", p ? (uint32_t) p->pid : 0U, p ? p->start_time : 0, flags);
         return r < 0 ? ctl_fail("cannot make a job: %s", strerror(-r)) : 0;
 }
 
@@ -165,8 +164,7 @@ static int parse_id(const char *text, uint32_t *ret) {
 
 static int set_user_environment(const struct passwd *p) {
         return setenv("HOME", p->pw_dir, 1) < 0 || setenv("USER", p->pw_name, 1) < 0 ||
-                                        setenv("LOGNAME", p->pw_name, 1) < 0 ||
-                                        setenv("SHELL", p->pw_shell, 1) < 0
+                                        setenv("LOGNAME", p->pw_name, 1) < 0 || setenv("SHELL", p->pw_shell, 1) < 0
                         ? -ENOMEM
                         : 0;
 }
@@ -194,9 +192,7 @@ static int become(const RunOptions *o) {
                 return ctl_fail("--uid=%s: %m", o->uid);
         if (o->gid && setresgid(gid, gid, gid) < 0)
                 return ctl_fail("--gid=%s: %m", o->gid);
-        if (p &&
-                        (setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0 ||
-                                        set_user_environment(p) < 0))
+        if (p && (setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0 || set_user_environment(p) < 0))
                 return ctl_fail("--uid=%s: %m", o->uid);
         return 0;
 }
@@ -388,8 +384,7 @@ static int run_without_unit(Ctl *c, int reason, char *argv[]) {
                        EXIT_OURS;
         if (c->run.verbose)
                 fprintf(stderr, "Running as a job, %s\n",
-                                ctl_bus_address(c) ? "the scheduler is on a bus of its own"
-                                                   : "there is no systemd");
+                                ctl_bus_address(c) ? "the scheduler is on a bus of its own" : "there is no systemd");
         return run_job(c, argv);
 }
 

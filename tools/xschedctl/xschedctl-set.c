@@ -36,7 +36,7 @@ typedef struct Setting {
 #define TYPE_PREEMPTION 's'
 #define TYPE_ACCOUNTING 's'
 #define TYPE_CLASS      's'
-#define OF_WHO_IS_SCHEDULED(arg, KEY, Name, name, field, TYPE, ...)                                         \
+#define OF_WHO_IS_SCHEDULED(arg, KEY, Name, name, field, TYPE, ...)                                                    \
         {#name, #Name, TYPE_##TYPE, TYPE_##TYPE == TYPE_USEC, false},
 
 static const Setting settings[] = {
@@ -110,8 +110,7 @@ static const Setting *find_named_setting(ObjectKind kind, const char *assignment
         size_t n = (size_t) (equals - assignment);
         const Setting *s = find_setting(kind == OBJECT_DEVICE, assignment, n);
         if (!s)
-                (void) ctl_fail("%.*s: no such setting of a %s", (int) n, assignment,
-                                object_kind_to_string(kind));
+                (void) ctl_fail("%.*s: no such setting of a %s", (int) n, assignment, object_kind_to_string(kind));
         return s;
 }
 
@@ -136,8 +135,7 @@ int settings_append(sd_bus_message *m, ObjectKind kind, const char *assignment) 
 
 /* Returns NAME of policy=NAME, an argument of SetPolicy itself; "" leaves the policy as it is. */
 static const char *named_policy(const char *assignment) {
-        return strncasecmp(assignment, "policy=", strlen("policy=")) == 0 ? strchr(assignment, '=') + 1
-                                                                          : NULL;
+        return strncasecmp(assignment, "policy=", strlen("policy=")) == 0 ? strchr(assignment, '=') + 1 : NULL;
 }
 
 static int new_device_call(Ctl *c, const Target *t, size_t n, char *assignments[], sd_bus_message **ret) {
@@ -158,8 +156,7 @@ static int new_set_call(Ctl *c, const Target *t, sd_bus_message **ret) {
         if (t->kind == OBJECT_GROUP) {
                 r = ctl_new_call(c, NULL, NULL, "SetGroup", ret);
                 if (r >= 0)
-                        r = sd_bus_message_append(
-                                        *ret, "st", t->name, c->runtime ? UINT64_C(0) : SET_FLAG_PERSISTENT);
+                        r = sd_bus_message_append(*ret, "st", t->name, c->runtime ? UINT64_C(0) : SET_FLAG_PERSISTENT);
         } else {
                 r = ctl_new_call(c, t->path, object_kind_interface(t->kind), "Set", ret);
                 if (r >= 0)
@@ -251,8 +248,7 @@ int verb_set(Ctl *c, int argc, char *argv[]) {
 typedef int (*target_call_t)(Ctl *c, const Target *t, const char *method, sd_bus_error *e);
 
 /* Calls for each target in the order of the command line, until one fails. Returns an exit status. */
-static int for_each_target(
-                Ctl *c, int argc, char *argv[], TargetFlags flags, target_call_t call, const char *method) {
+static int for_each_target(Ctl *c, int argc, char *argv[], TargetFlags flags, target_call_t call, const char *method) {
         for (int i = 0; i < argc; i++) {
                 _cleanup_(sd_bus_error_free)
                 sd_bus_error error = SD_BUS_ERROR_NULL;
@@ -300,8 +296,7 @@ static int call_reset(Ctl *c, const Target *t, const char *method, sd_bus_error 
         if (t->kind == OBJECT_GROUP)
                 r = ctl_call_method(c, NULL, NULL, "ResetGroup", e, NULL, "st", t->name, UINT64_C(0));
         else
-                r = ctl_call_method(c, t->path, object_kind_interface(t->kind), method, e, NULL, "t",
-                                UINT64_C(0));
+                r = ctl_call_method(c, t->path, object_kind_interface(t->kind), method, e, NULL, "t", UINT64_C(0));
         return MIN(r, 0);
 }
 
@@ -329,8 +324,8 @@ static int unit_cgroup(const Ctl *c, const char *unit, char **ret) {
 }
 
 static int call_by_name(Ctl *c, const char *name, const char *method, sd_bus_error *e) {
-        return ctl_call_method(c, NULL, NULL, streq(method, "Suspend") ? "SuspendGroup" : "ResumeGroup", e,
-                        NULL, "st", name, UINT64_C(0));
+        return ctl_call_method(c, NULL, NULL, streq(method, "Suspend") ? "SuspendGroup" : "ResumeGroup", e, NULL, "st",
+                        name, UINT64_C(0));
 }
 
 /* Suspends a target, which needs no group: later processes are held, too. */

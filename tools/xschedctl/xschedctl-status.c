@@ -21,8 +21,7 @@
 static const Value *decision_latency(const Object *manager) {
         const Value *v = object_get(manager, "DecisionLatency");
 
-        return v->type == VALUE_LIST && v->n_items == 4 && value_get_uint(v->items + 3) > 0 ? v->items
-                                                                                            : NULL;
+        return v->type == VALUE_LIST && v->n_items == 4 && value_get_uint(v->items + 3) > 0 ? v->items : NULL;
 }
 
 static int status_not_running(const Ctl *c, int bus_error) {
@@ -74,8 +73,7 @@ static void print_head(const Ctl *c, const Snapshot *s, const Value *statistics)
         printf("   Clients: %" PRIu64 " with %" PRIu64 " queues\n", object_get_uint(m, "NClients"),
                         object_get_uint(m, "NQueues"));
         printf("    Events: %" PRIu64 " edges, %" PRIu64 " verdicts, %" PRIu64 " wake-ups\n",
-                        object_get_uint(m, "NEdges"), object_get_uint(m, "NVerdicts"),
-                        object_get_uint(m, "NWakeups"));
+                        object_get_uint(m, "NEdges"), object_get_uint(m, "NVerdicts"), object_get_uint(m, "NWakeups"));
         if (latency)
                 printf(" Decisions: p50 %s, p99 %s, at most %s\n",
                                 format_usec(p50, sizeof(p50), value_get_uint(latency)),
@@ -143,8 +141,8 @@ static void print_use(const Snapshot *s, const Value *statistics) {
         print_group_use(s);
 }
 
-static int print_status(const Ctl *c, const Snapshot *s, const Value *statistics, const Table *tables,
-                size_t n_targets) {
+static int print_status(
+                const Ctl *c, const Snapshot *s, const Value *statistics, const Table *tables, size_t n_targets) {
         Json j = {.f = stdout, .pretty = c->json == JSON_PRETTY};
         bool first = n_targets > 0;
         int r = 0;
@@ -200,9 +198,7 @@ static int look_at_target(Ctl *c, const Snapshot *s, const Target *t) {
 
         if (t->path && !o)
                 return ctl_fail("%s: no such object", t->text);
-        return o && o->kind == OBJECT_GROUP && target_add_unregistered(c, t, o) < 0
-                        ? ctl_fail("out of memory")
-                        : 0;
+        return o && o->kind == OBJECT_GROUP && target_add_unregistered(c, t, o) < 0 ? ctl_fail("out of memory") : 0;
 }
 
 static int status_of_targets(Ctl *c, Snapshot *s, int n, char *names[]) {

@@ -66,9 +66,8 @@ int target_get_client(Ctl *c, const ProcessId *p, sd_bus_error *e, char **ret_pa
 }
 
 int target_client_failed(const Ctl *c, const sd_bus_error *e, int r, const char *what, const char *pid) {
-        _cleanup_free_ char *why = pid && sd_bus_error_has_name(e, BUS_ERROR("NoSuchClient"))
-                        ? why_unregistered(pid)
-                        : NULL;
+        _cleanup_free_ char *why =
+                        pid && sd_bus_error_has_name(e, BUS_ERROR("NoSuchClient")) ? why_unregistered(pid) : NULL;
 
         return why ? ctl_fail("%s: no such client: %s", what, why) : ctl_call_failed(c, e, r, what);
 }
@@ -267,8 +266,7 @@ int target_group_failed(Ctl *c, const Target *t, const sd_bus_error *e) {
                 return ctl_fail("%s: no such group: nothing that is scheduled runs there: %s", t->text, why);
         if (e)
                 return ctl_call_failed(c, e, sd_bus_error_get_errno(e), t->text);
-        return ctl_fail("%s: no such group: nothing that is scheduled runs there, and it has no settings",
-                        t->text);
+        return ctl_fail("%s: no such group: nothing that is scheduled runs there, and it has no settings", t->text);
 }
 
 static int resolve_group(Ctl *c, Target *t, TargetFlags flags) {

@@ -98,14 +98,13 @@ static double *measure_work(const Top *t) {
         if (!work)
                 return NULL;
         SNAPSHOT_FOREACH(q, &t->now, OBJECT_QUEUE) {
-                const Object *before =
-                                snapshot_find_by_id(&t->before, OBJECT_QUEUE, object_get_uint(q, "Id"));
+                const Object *before = snapshot_find_by_id(&t->before, OBJECT_QUEUE, object_get_uint(q, "Id"));
                 const Object *client = snapshot_find_by_id(
                                 &t->now, OBJECT_CLIENT, object_id_from_path(object_get_string(q, "Client")));
 
                 if (client)
-                        work[client - t->now.objects] += value_get_double(object_get(q, "MeanUSec")) *
-                                        rate(t, q, before, "Completed");
+                        work[client - t->now.objects] +=
+                                        value_get_double(object_get(q, "MeanUSec")) * rate(t, q, before, "Completed");
         }
         return work;
 }
@@ -122,8 +121,7 @@ static void measure_client(const Top *t, Usage *u, const Object *client, const d
 }
 
 static void measure_group(Top *t, Usage *u, const Object *group, const double *work) {
-        const Object *before = snapshot_find_by_name(
-                                     &t->before, OBJECT_GROUP, object_get_string(group, "Name")),
+        const Object *before = snapshot_find_by_name(&t->before, OBJECT_GROUP, object_get_string(group, "Name")),
                      *client;
         double timed = 0;
 
@@ -203,8 +201,8 @@ static int top_measure(Top *t) {
         measure_group(t, t->groups + t->n_groups++, group, work);
         qsort_r(t->groups, t->n_groups, sizeof(Usage), usage_compare, t);
         for (size_t i = 0; i < t->n_groups; i++)
-                qsort_r(t->members + t->groups[i].first_client, t->groups[i].n_clients, sizeof(Usage),
-                                usage_compare, t);
+                qsort_r(t->members + t->groups[i].first_client, t->groups[i].n_clients, sizeof(Usage), usage_compare,
+                                t);
         return 0;
 }
 
@@ -330,8 +328,7 @@ static double elapsed_us(const Top *t) {
 static int add_device_rows(const Top *t, Table *table) {
         DeviceShare d;
 
-        for (size_t i = 0;
-                        device_share_next(&t->statistics, &t->statistics_before, elapsed_us(t), &i, &d);) {
+        for (size_t i = 0; device_share_next(&t->statistics, &t->statistics_before, elapsed_us(t), &i, &d);) {
                 Value *cells = table_add(table, TABLE_NO_PARENT);
 
                 if (!cells)
@@ -349,8 +346,7 @@ static int add_device_rows(const Top *t, Table *table) {
 
 static int print_screen(const Top *t, const Table *devices, const Table *table) {
         _cleanup_free_ char *text = NULL;
-        size_t n, height = terminal_height(),
-                  above = devices->n_rows > 0 ? MIN(devices->n_rows, height / 3) + 2 : 0;
+        size_t n, height = terminal_height(), above = devices->n_rows > 0 ? MIN(devices->n_rows, height / 3) + 2 : 0;
         char delay[32];
         FILE *f;
         int r;
@@ -367,8 +363,7 @@ static int print_screen(const Top *t, const Table *devices, const Table *table) 
         if (above > 0)
                 fputc('\n', f);
         if (r >= 0)
-                r = table_print(table, f, terminal_width(t->ctl),
-                                height > above + 4 ? height - above - 4 : 1, true);
+                r = table_print(table, f, terminal_width(t->ctl), height > above + 4 ? height - above - 4 : 1, true);
         if (fclose(f) != 0 || r < 0)
                 return r < 0 ? r : -ENOMEM;
 
@@ -414,9 +409,9 @@ static int top_print(const Top *t, bool screen) {
 
         r = top_table(t, &table);
         if (r >= 0)
-                r = t->ctl->json != JSON_OFF ? add_device_rows(t, &table)
-                                             : device_share_table(&t->statistics, &t->statistics_before,
-                                                               elapsed_us(t), &devices);
+                r = t->ctl->json != JSON_OFF
+                                ? add_device_rows(t, &table)
+                                : device_share_table(&t->statistics, &t->statistics_before, elapsed_us(t), &devices);
         if (r < 0)
                 return r;
         return screen ? print_screen(t, &devices, &table) : print_batch(t, &devices, &table);

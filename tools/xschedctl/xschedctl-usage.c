@@ -105,8 +105,7 @@ static size_t collect_runners(const Value *now, const Value *before, const char 
                 const Value *v = now->items + i;
                 if (!is_entry(v, "group") || !streq(entry_text(v, 2), device))
                         continue;
-                ret[n] = (Runner){
-                                .name = entry_text(v, 1), .us = grown(v, find_entry(before, v), "RunUSec")};
+                ret[n] = (Runner){.name = entry_text(v, 1), .us = grown(v, find_entry(before, v), "RunUSec")};
                 n += ret[n].us > 0;
         }
         qsort(ret, n, sizeof(Runner), compare_runners);
@@ -236,8 +235,7 @@ void print_device_use(const Snapshot *s, const Value *statistics) {
                 if (!snapshot_find_by_name(s, OBJECT_DEVICE, u.id) || whole <= 0)
                         continue;
                 _cleanup_free_ char *runners = device_use_runners(statistics, NULL, u.id, whole);
-                printf("      Time: %s: of %s in use %.1f%%", u.id,
-                                format_usec(span, sizeof(span), (uint64_t) whole),
+                printf("      Time: %s: of %s in use %.1f%%", u.id, format_usec(span, sizeof(span), (uint64_t) whole),
                                 (double) u.busy_us * 100 / whole);
                 if (!isempty(runners)) {
                         printf(" (");
@@ -274,8 +272,7 @@ void print_group_use(const Snapshot *s) {
                 if (!isempty(source))
                         printf(" (%s)", source_in_words(source));
                 if (kept > 0)
-                        printf(", had devices kept idle for it for %s",
-                                        format_usec(span, sizeof(span), kept));
+                        printf(", had devices kept idle for it for %s", format_usec(span, sizeof(span), kept));
                 if (wait > 0)
                         printf(", and waited %s", format_usec(span, sizeof(span), wait));
                 print_part(": ", w.policy_us, "for others' turns and limits");

@@ -22,8 +22,7 @@ static uint64_t get_usec(const Value *wait, size_t field) {
 
 /* The wait's own times tell the service's clock. */
 static uint64_t get_left(const Value *wait) {
-        uint64_t now = get_usec(wait, WAIT_SINCE) + get_usec(wait, WAIT_FOR),
-                 until = get_usec(wait, WAIT_UNTIL);
+        uint64_t now = get_usec(wait, WAIT_SINCE) + get_usec(wait, WAIT_FOR), until = get_usec(wait, WAIT_UNTIL);
 
         return until > now ? until - now : 0;
 }
@@ -46,13 +45,11 @@ static int describe_reason(const Value *wait, char **ret) {
                 if (streq(reason, words[i].reason)) {
                         const char *at = strstr(words[i].format, "%s");
 
-                        return asprintf(ret, "%.*s%s%s", (int) (at - words[i].format), words[i].format, by,
-                                        at + 2);
+                        return asprintf(ret, "%.*s%s%s", (int) (at - words[i].format), words[i].format, by, at + 2);
                 }
         return asprintf(ret, "%s",
-                        streq(reason, "expected")
-                                        ? "the device is kept for one that is expected back at once"
-                                        : reason);
+                        streq(reason, "expected") ? "the device is kept for one that is expected back at once"
+                                                  : reason);
 }
 
 char *wait_describe(const Value *wait) {
@@ -68,8 +65,7 @@ char *wait_describe(const Value *wait) {
         else if (describe_reason(wait, &why) < 0)
                 return NULL;
         else
-                r = asprintf(&text, "held for %s: %s",
-                                format_usec(held, sizeof(held), get_usec(wait, WAIT_FOR)), why);
+                r = asprintf(&text, "held for %s: %s", format_usec(held, sizeof(held), get_usec(wait, WAIT_FOR)), why);
         return r < 0 ? NULL : text;
 }
 
@@ -134,8 +130,7 @@ int list_waits(const Snapshot *s, Table *ret) {
                                 return r;
                 }
                 if (value_get_string(object_get(o, "Unregistered")) &&
-                                add_unregistered(ret, o, value_get_string(object_get(o, "Unregistered"))) <
-                                                0)
+                                add_unregistered(ret, o, value_get_string(object_get(o, "Unregistered"))) < 0)
                         return -ENOMEM;
         }
         return 0;

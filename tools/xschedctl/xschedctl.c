@@ -46,38 +46,33 @@ static const Verb verbs[] = {
                 {"list-holds", 0, 0, verb_list_holds, "", "Holds, and whose they are"},
                 {"list-settings", 0, 0, verb_list_settings, "", "Settings that were made by set"},
                 {"show", 0, -1, verb_show, "[TARGET...]", "Properties of the service, or of TARGET"},
-                {"set", 2, -1, verb_set, "TARGET KEY=VALUE...",
-                                "Change settings of TARGET; KEY= forgets one", VERB_ASKS},
-                {"reset", 1, -1, verb_reset, "TARGET...", "Forget the settings that were made by set",
+                {"set", 2, -1, verb_set, "TARGET KEY=VALUE...", "Change settings of TARGET; KEY= forgets one",
                                 VERB_ASKS},
+                {"reset", 1, -1, verb_reset, "TARGET...", "Forget the settings that were made by set", VERB_ASKS},
                 {"suspend", 1, -1, verb_suspend, "TARGET...", "Hold TARGET until it is resumed", VERB_ASKS},
                 {"resume", 1, -1, verb_resume, "TARGET...", "Let TARGET run again", VERB_ASKS},
                 {"policy", 0, -1, verb_policy, "[DEVICE [NAME] [KEY=VALUE...]]",
                                 "The policy of each device, or of DEVICE; or give it another", VERB_ASKS},
-                {"hint", 2, -1, verb_hint, "PID|queue:N KEY=VALUE...",
-                                "Change settings of a process or a queue", VERB_ASKS},
+                {"hint", 2, -1, verb_hint, "PID|queue:N KEY=VALUE...", "Change settings of a process or a queue",
+                                VERB_ASKS},
                 {"run", 1, -1, verb_run, "COMMAND...",
                                 "Run COMMAND in a unit of its own, with the shim in its environment",
                                 VERB_ASKS | VERB_LOCAL},
                 {"hold", 2, -1, verb_hold, "CLASS COMMAND...", "Hold CLASS for COMMAND while it runs",
                                 VERB_ASKS | VERB_LOCAL},
                 {"top", 0, 0, verb_top, "", "Who uses the devices, refreshing"},
-                {"plot", 0, 0, verb_plot, "",
-                                "Where the time of the devices went in the last minutes, as a picture"},
-                {"record", 0, -1, verb_record, "[DEVICE...]",
-                                "Record what devices' policies are told and decide", VERB_ASKS},
+                {"plot", 0, 0, verb_plot, "", "Where the time of the devices went in the last minutes, as a picture"},
+                {"record", 0, -1, verb_record, "[DEVICE...]", "Record what devices' policies are told and decide",
+                                VERB_ASKS},
                 {"replay", 1, -1, verb_replay, "FILE [KEY=VALUE...]",
                                 "Make the decisions of a recording again, or other ones", VERB_LOCAL},
                 {"monitor", 0, 0, verb_monitor, "", "The service's signals as they come"},
-                {"explain", 1, 1, verb_explain, "TARGET",
-                                "Why a process or a unit has what it has, or has to wait"},
-                {"check", 0, 1, verb_check, "[PID]", "Is the shim effective here, or in a process?",
-                                VERB_LOCAL},
+                {"explain", 1, 1, verb_explain, "TARGET", "Why a process or a unit has what it has, or has to wait"},
+                {"check", 0, 1, verb_check, "[PID]", "Is the shim effective here, or in a process?", VERB_LOCAL},
                 {"cdi", 1, -1, verb_cdi, "generate [CLASS...]",
                                 "Tell container engines of us: a CDI device for each class", VERB_LOCAL},
                 {"dump", 0, 0, verb_dump, "", "The service's internal state", VERB_ASKS | VERB_LOCAL},
-                {"reload", 0, 0, verb_reload, "", "Have the service read its configuration again",
-                                VERB_ASKS},
+                {"reload", 0, 0, verb_reload, "", "Have the service read its configuration again", VERB_ASKS},
 };
 
 enum {
@@ -137,8 +132,7 @@ static const Option option_table[] = {
                 {OPTION_SYSTEM, "system", NULL, NULL, "Connect to the system bus"},
                 {OPTION_USER, "user", NULL, NULL, "Connect to the user's bus; units are those of the user"},
                 {'H', "host", "[USER@]HOST", NULL, "Connect to the system bus of another host, by ssh"},
-                {'M', "machine", "[USER@]MACHINE", NULL,
-                                "Connect to the bus of a container; .host is this host"},
+                {'M', "machine", "[USER@]MACHINE", NULL, "Connect to the bus of a container; .host is this host"},
                 {OPTION_NO_ASK_PASSWORD, "no-ask-password", NULL, NULL, "Never ask for a password"},
                 {OPTION_JSON, "json", "MODE", NULL, "Print JSON: short, pretty or off"},
                 {OPTION_NO_LEGEND, "no-legend", NULL, NULL, "Print neither headings nor totals"},
@@ -148,8 +142,7 @@ static const Option option_table[] = {
                 {OPTION_VERSION, "version", NULL, NULL, "Show the version"},
                 {OPTION_KERNEL, "kernel", NULL, "list-queues",
                                 "The queues of all processes on AMD GPUs, as the kernel tells"},
-                {'p', "property", "NAME", "show, run",
-                                "Only this property; NAME=VALUE: a property of the unit"},
+                {'p', "property", "NAME", "show, run", "Only this property; NAME=VALUE: a property of the unit"},
                 {OPTION_VALUE, "value", NULL, "show", "Only values, not names"},
                 {OPTION_RUNTIME, "runtime", NULL, "set", "Until the next boot, not for good"},
                 {OPTION_FORCE, "force", NULL, "set", "Also of a unit that systemd does not know"},
@@ -157,8 +150,7 @@ static const Option option_table[] = {
                 {OPTION_PRIORITY, "priority", "N", "run", "Priority, -255..255: the higher runs first"},
                 {OPTION_WEIGHT, "weight", "N", "run", "Weight, 1..10000: the share among equal priorities"},
                 {OPTION_THRESHOLD, "threshold", "N", "run", "Launches in flight while others wait"},
-                {OPTION_SCOPE, "scope", NULL, "run",
-                                "In a scope: the command takes our place (the default)"},
+                {OPTION_SCOPE, "scope", NULL, "run", "In a scope: the command takes our place (the default)"},
                 {OPTION_SERVICE, "service", NULL, "run", "In a service, which systemd starts"},
                 {OPTION_UNIT, "unit", "NAME", "run", "Name of the unit"},
                 {OPTION_NAME, "name", "NAME", "run", "Name in the unit's or the job's; else the command's"},
@@ -174,8 +166,7 @@ static const Option option_table[] = {
                 {'G', "collect", NULL, "run", "Forget the unit also when it failed"},
                 {'q', "quiet", NULL, "run", "Do not tell the unit's name, nor how it ended"},
                 {'v', "verbose", NULL, "run", "Tell in which unit the command runs, or why in none"},
-                {OPTION_SHIM, "shim", "HOW", "run",
-                                "layer (OPENCL_LAYERS, the default), preload (LD_PRELOAD) or none"},
+                {OPTION_SHIM, "shim", "HOW", "run", "layer (OPENCL_LAYERS, the default), preload (LD_PRELOAD) or none"},
                 {OPTION_WHY, "why", "TEXT", "hold", "The reason, for list-holds; else the command's name"},
                 {'n', "iterations", "N", "top", "End after N refreshes"},
                 {'d', "delay", "SPAN", "top", "Time between refreshes; 1s"},
@@ -186,8 +177,7 @@ static const Option option_table[] = {
                                 "Write SVG, devices or records to FILE; - is standard output"},
                 {OPTION_SINCE, "since", "TIME", "plot", "From then on: 5min, or 14:05; 15min"},
                 {OPTION_DEVICE, "device", "ID", "plot", "Only this device"},
-                {OPTION_STAND_IN, "stand-in", NULL, "cdi",
-                                "Devices that do nothing, for when xsched is removed"},
+                {OPTION_STAND_IN, "stand-in", NULL, "cdi", "Devices that do nothing, for when xsched is removed"},
                 {OPTION_ALL, "all", NULL, "check", "All processes that have a GPU open"},
                 {OPTION_DURATION, "duration", "SPAN", "record", "End after so long; else with SIGINT"},
                 {OPTION_MAX_SIZE, "max-size", "BYTES", "record", "End when FILE is so large; 1G"},
@@ -198,9 +188,9 @@ static const Option option_table[] = {
                 {OPTION_TRACE, "trace", "FILE", "replay", "The same for Perfetto and Chrome"},
 };
 
-#define KEY_OF_ANYBODY(arg, KEY, Name, name, field, TYPE, min, max, usual, LOWERS, INHERITS, WHOSE, ...)    \
+#define KEY_OF_ANYBODY(arg, KEY, Name, name, field, TYPE, min, max, usual, LOWERS, INHERITS, WHOSE, ...)               \
         SETTING_IF_##WHOSE(#name ", ")
-#define KEY_OF_GROUPS(arg, KEY, Name, name, field, TYPE, min, max, usual, LOWERS, INHERITS, WHOSE, ...)     \
+#define KEY_OF_GROUPS(arg, KEY, Name, name, field, TYPE, min, max, usual, LOWERS, INHERITS, WHOSE, ...)                \
         SETTING_UNLESS_##WHOSE(#name ", ")
 
 static void help(void) {
@@ -226,9 +216,8 @@ static void help(void) {
                 const Option *o = option_table + i;
                 char text[64];
 
-                snprintf(text, sizeof(text), "%c%c%c --%s%s%s", o->id < 0x100 ? '-' : ' ',
-                                o->id < 0x100 ? o->id : ' ', o->id < 0x100 ? ',' : ' ', o->name,
-                                o->argument ? "=" : "", strempty(o->argument));
+                snprintf(text, sizeof(text), "%c%c%c --%s%s%s", o->id < 0x100 ? '-' : ' ', o->id < 0x100 ? o->id : ' ',
+                                o->id < 0x100 ? ',' : ' ', o->name, o->argument ? "=" : "", strempty(o->argument));
                 printf("  %-27s %s%s%s\n", text, o->verb ? o->verb : "", o->verb ? ": " : "", o->help);
         }
         printf("\nSee xschedctl(1).\n");
@@ -421,8 +410,7 @@ static int set_option(Ctl *c, const Option *o, char *argument) {
                         return ctl_fail("--iterations=%s: not a number of refreshes", argument);
                 return 0;
         case 'd':
-                if (parse_nsec(argument, &c->delay_ns) < 0 || c->delay_ns == 0 ||
-                                c->delay_ns == NSEC_INFINITY)
+                if (parse_nsec(argument, &c->delay_ns) < 0 || c->delay_ns == 0 || c->delay_ns == NSEC_INFINITY)
                         return ctl_fail("--delay=%s: not a time span, like 500ms", argument);
                 return 0;
         case OPTION_SORT:
@@ -462,8 +450,7 @@ static int parse_options(Ctl *c, CommandLine *l, int argc, char *argv[], int *in
         for (size_t i = 0; i < ELEMENTSOF(option_table); i++) {
                 const Option *o = option_table + i;
 
-                options[i] = (struct option){
-                                o->name, o->argument ? required_argument : no_argument, NULL, o->id};
+                options[i] = (struct option){o->name, o->argument ? required_argument : no_argument, NULL, o->id};
                 if (o->id < 0x100) {
                         *p++ = (char) o->id;
                         if (o->argument)
@@ -539,15 +526,15 @@ static bool is_of_verb(const Option *o, const Verb *v) {
 static int check_command_line(const Ctl *c, const CommandLine *l) {
         for (size_t i = 0; i < l->n_used; i++)
                 if (l->used[i]->verb && !is_of_verb(l->used[i], l->verb))
-                        return ctl_fail("--%s is an option of %s, not of %s", l->used[i]->name,
-                                        l->used[i]->verb, l->verb->name);
+                        return ctl_fail("--%s is an option of %s, not of %s", l->used[i]->name, l->used[i]->verb,
+                                        l->verb->name);
         if (!!c->host + !!c->machine + !!c->bus_address > 1)
                 return ctl_fail("only one of --host, --machine and --bus-address can say where");
         if (c->host && c->user_bus)
                 return ctl_fail("--user: only the system bus of another host can be reached");
         if ((c->host || c->machine) && ((l->verb->flags & VERB_LOCAL) || c->kernel))
-                return ctl_fail("%s%s is of this host, and knows neither --host nor --machine",
-                                l->verb->name, c->kernel ? " --kernel" : "");
+                return ctl_fail("%s%s is of this host, and knows neither --host nor --machine", l->verb->name,
+                                c->kernel ? " --kernel" : "");
         if (l->argc < l->verb->min_args)
                 return ctl_fail("%s wants %s", l->verb->name, l->verb->arguments);
         if (l->verb->max_args >= 0 && l->argc > l->verb->max_args)

@@ -96,8 +96,7 @@ typedef enum {
 
 typedef enum {
         kQueueResumeFlagNone = 0x0000,
-        kQueueResumeFlagDropCommands =
-                        0x0001, /* commands that were submitted and not launched are dropped */
+        kQueueResumeFlagDropCommands = 0x0001, /* commands that were submitted and not launched are dropped */
         kQueueResumeFlagMaskAll = -1,
 } XQueueResumeFlag;
 

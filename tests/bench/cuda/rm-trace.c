@@ -37,8 +37,7 @@ static void put(uint64_t ns, const char *what, uint32_t a, uint32_t b, uint32_t 
                 const char *path = getenv("RM_TRACE");
                 fd = path ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666) : -1;
         }
-        int n = snprintf(line, sizeof(line), "%lu %s %x %x %x %x %u %x\n", ns, what, a, b, c, d, size,
-                        status);
+        int n = snprintf(line, sizeof(line), "%lu %s %x %x %x %x %u %x\n", ns, what, a, b, c, d, size, status);
         if (fd >= 0)
                 (void) !write(fd, line, (size_t) n);
 }

@@ -84,11 +84,9 @@ int nvmlDeviceGetProcessUtilization(void *device, Sample *samples, unsigned *n, 
                 pids[n_pids++] = (unsigned) pid;
         }
         (void) clock_gettime(CLOCK_REALTIME, &ts);
-        unsigned long long now =
-                        (unsigned long long) ts.tv_sec * 1000000 + (unsigned long long) ts.tv_nsec / 1000;
+        unsigned long long now = (unsigned long long) ts.tv_sec * 1000000 + (unsigned long long) ts.tv_nsec / 1000;
         unsigned long long newest = now / PERIOD_US;
-        unsigned long long oldest =
-                        MAX(since / PERIOD_US + 1, newest > PERIODS_MAX ? newest - PERIODS_MAX : 1);
+        unsigned long long oldest = MAX(since / PERIOD_US + 1, newest > PERIODS_MAX ? newest - PERIODS_MAX : 1);
         unsigned needed = newest >= oldest ? (unsigned) (newest - oldest + 1) * n_pids : 0;
         if (needed == 0)
                 return 6;
@@ -99,7 +97,6 @@ int nvmlDeviceGetProcessUtilization(void *device, Sample *samples, unsigned *n, 
         *n = 0;
         for (unsigned i = 0; i < n_pids; i++)
                 for (unsigned long long t = newest; t >= oldest; t--) /* in no order */
-                        samples[(*n)++] =
-                                        (Sample){.pid = pids[i], .timestamp = t * PERIOD_US, .sm = percent};
+                        samples[(*n)++] = (Sample){.pid = pids[i], .timestamp = t * PERIOD_US, .sm = percent};
         return 0;
 }

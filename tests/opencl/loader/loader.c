@@ -40,8 +40,8 @@
 #define N_ENTRIES   (sizeof(cl_icd_dispatch) / sizeof(void *))
 #define DRIVERS_MAX 16
 
-typedef cl_int(CL_API_CALL *InitLayer)(cl_uint, const cl_icd_dispatch *, cl_uint *, const cl_icd_dispatch **,
-                const cl_properties *);
+typedef cl_int(CL_API_CALL *InitLayer)(
+                cl_uint, const cl_icd_dispatch *, cl_uint *, const cl_icd_dispatch **, const cl_properties *);
 
 typedef struct Layer Layer;
 
@@ -122,8 +122,7 @@ static void add_drivers(void) {
 
 static const char *wanted(void) {
         const char *mode = getenv("XSCHED_TEST_LOADER");
-        return mode && strcmp(mode, "refuse") == 0 ? "clInitLayerOfTheNextKind"
-                                                   : "clInitLayerWithProperties";
+        return mode && strcmp(mode, "refuse") == 0 ? "clInitLayerOfTheNextKind" : "clInitLayerWithProperties";
 }
 
 /* Fills *ret but for its place in the list. */
@@ -233,9 +232,8 @@ cl_int CL_API_CALL main_clUnloadCompiler(void) {
 }
 
 cl_context CL_API_CALL main_clCreateContext(const cl_context_properties *properties, cl_uint n,
-                const cl_device_id *devices,
-                void(CL_CALLBACK *notify)(const char *, const void *, size_t, void *), void *userdata,
-                cl_int *errcode) {
+                const cl_device_id *devices, void(CL_CALLBACK *notify)(const char *, const void *, size_t, void *),
+                void *userdata, cl_int *errcode) {
         if (n == 0 || !devices || !devices[0]) {
                 if (errcode)
                         *errcode = CL_INVALID_VALUE;
@@ -244,9 +242,9 @@ cl_context CL_API_CALL main_clCreateContext(const cl_context_properties *propert
         return devices[0]->dispatch->clCreateContext(properties, n, devices, notify, userdata, errcode);
 }
 
-cl_context CL_API_CALL main_clCreateContextFromType(const cl_context_properties *properties,
-                cl_device_type type, void(CL_CALLBACK *notify)(const char *, const void *, size_t, void *),
-                void *userdata, cl_int *errcode) {
+cl_context CL_API_CALL main_clCreateContextFromType(const cl_context_properties *properties, cl_device_type type,
+                void(CL_CALLBACK *notify)(const char *, const void *, size_t, void *), void *userdata,
+                cl_int *errcode) {
         cl_platform_id platform = platforms[0];
         for (const cl_context_properties *p = properties; p && p[0] != 0; p += 2)
                 if (p[0] == CL_CONTEXT_PLATFORM)
