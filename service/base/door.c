@@ -17,11 +17,14 @@
 #include <sys/un.h>
 #include <uthash.h>
 
+#include "bans.h"
 #include "common/bucket.h"
 #include "common/thread-util.h"
 #include "common/time-util.h"
 #include "door.h"
 #include "ends.h"
+#include "log.h"
+#include "messages.h"
 #include "relay.h"
 
 #ifndef SO_PEERPIDFD
@@ -40,6 +43,7 @@ typedef struct Visitor {
         uid_t user;
         unsigned n;
         Bucket rate;
+        Bucket refused;
         uint64_t barred_until;
         UT_hash_handle hh;
 } Visitor;
@@ -54,6 +58,7 @@ struct Door {
         unsigned guests_max, n_guests;
         Visitor *visitors; /* uthash, by user */
         Relay *relays[RELAYS_MAX];
+        Bans bans; /* the thread's */
 };
 
 void door_guest_done(DoorGuest *g) {
@@ -82,7 +87,7 @@ static Visitor *visitor_find(Door *d, uid_t user) {
 }
 
 static void visitor_gc(Door *d, Visitor *v, uint64_t now) {
-        if (v->n > 0 || !bucket_is_empty(&v->rate, now) || v->barred_until > now)
+        if (v->n > 0 || !bucket_is_empty(&v->rate, now) || !bucket_is_empty(&v->refused, now) || v->barred_until > now)
                 return;
         HASH_DEL(d->visitors, v);
         free(v);
@@ -167,6 +172,27 @@ static bool is_barred(Door *d, uid_t user) {
         return barred;
 }
 
+static void take_rate(Door *d, uid_t user, uint64_t now, uint64_t cost_ns) {
+        (void) pthread_mutex_lock(&d->lock);
+        Visitor *v = visitor_find(d, user);
+        if (v)
+                bucket_take(&v->rate, now, cost_ns);
+        (void) pthread_mutex_unlock(&d->lock);
+}
+
+/* Counts one that was not let in. Returns whether the user has had too many. */
+static bool take_refusal(Door *d, uid_t user) {
+        uint64_t now = now_ns();
+
+        (void) pthread_mutex_lock(&d->lock);
+        Visitor *v = visitor_get(d, user);
+        if (v)
+                bucket_take(&v->refused, now, DOOR_REFUSED_COST_NS);
+        bool many = v && !bucket_has_credit(&v->refused, now, DOOR_REFUSED_ROOM * DOOR_REFUSED_COST_NS);
+        (void) pthread_mutex_unlock(&d->lock);
+        return many;
+}
+
 /* --- the last one --- */
 
 static void door_unref(Door *d) {
@@ -181,6 +207,7 @@ static void door_unref(Door *d) {
                 HASH_DEL(d->visitors, v);
                 free(v);
         }
+        bans_done(&d->bans);
         safe_close(d->fd);
         safe_close(d->come[0]);
         safe_close(d->come[1]);
@@ -287,6 +314,40 @@ static void hang_up(Door *d, int fd, uid_t user) {
                 bar(d, user);
 }
 
+/* While somebody is banned the thread looks at the clock, and otherwise sleeps until somebody comes. */
+static void set_accept_timeout(Door *d) {
+        const struct timeval t = {.tv_sec = d->bans.n > 0};
+
+        (void) setsockopt(d->fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof(t));
+}
+
+/* Afterwards he has no places at once, but one after the other: else he would begin anew each time. */
+static void ban(Door *d, uid_t uid, uid_t user) {
+        uint64_t now = now_ns();
+
+        if (!bans_add(&d->bans, uid, user, now + DOOR_BANNED_NS))
+                return;
+        take_rate(d, user, now, DOOR_BANNED_NS);
+        set_accept_timeout(d);
+        log_event(LOG_NOTICE, MESSAGE_QUOTA, LOG_FIELDS(.error = -EDQUOT),
+                        "User %u connects to the socket too often, and cannot for the next %u s", (unsigned) uid,
+                        (unsigned) (DOOR_BANNED_NS / NSEC_PER_SEC));
+}
+
+static void end_bans(Door *d) {
+        if (d->bans.n == 0)
+                return;
+        bans_expire(&d->bans, now_ns());
+        if (d->bans.n == 0)
+                set_accept_timeout(d);
+}
+
+static void refuse(Door *d, int fd, uid_t uid, uid_t user) {
+        if (take_refusal(d, user))
+                ban(d, uid, user);
+        hang_up(d, fd, user);
+}
+
 /* Takes the socket. */
 static void let_in(Door *d, int fd) {
         _cleanup_(door_guest_done)
@@ -296,13 +357,13 @@ static void let_in(Door *d, int fd) {
         int r = read_process(fd, &g);
         uid_t user = user_of_uid(d, g.uid);
         if (r < 0 || !take_place(d, user)) {
-                hang_up(d, fd, user);
+                refuse(d, fd, g.uid, user);
                 return;
         }
         if (open_process(fd, &g) >= 0 && announce(d, fd, user, &g) > 0)
                 return;
         give_place(d, user, false);
-        hang_up(d, fd, user);
+        refuse(d, fd, g.uid, user);
 }
 
 static void *door_main(void *userdata) {
@@ -310,6 +371,7 @@ static void *door_main(void *userdata) {
 
         (void) pthread_setname_np(pthread_self(), "door");
         while (!is_closed(d)) {
+                end_bans(d);
                 int fd = accept4(d->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
                 if (fd >= 0)
                         let_in(d, fd);
@@ -391,6 +453,7 @@ int door_new(int fd, unsigned guests_max, door_user_t user, void *userdata, Door
         *d = (Door){.n_refs = 1,
                         .fd = -EBADF,
                         .come = {-EBADF, -EBADF},
+                        .bans = {.fd = -EBADF},
                         .user = user,
                         .userdata = userdata,
                         .guests_max = guests_max};
@@ -401,6 +464,7 @@ int door_new(int fd, unsigned guests_max, door_user_t user, void *userdata, Door
                 return r;
         }
         d->fd = fd;
+        bans_init(&d->bans, fd);
         d->n_refs++; /* of the thread */
         r = thread_start(door_main, d, 0);
         if (r < 0) {

@@ -32,6 +32,11 @@
 #define DOOR_ROOM      1024U
 #define DOOR_BARRED_NS (UINT64_C(60) * 1000 * 1000 * 1000)
 
+/* So often a user may be refused at once, and one more time each DOOR_REFUSED_COST_NS. */
+#define DOOR_REFUSED_ROOM    4096U
+#define DOOR_REFUSED_COST_NS (UINT64_C(200) * 1000)
+#define DOOR_BANNED_NS       (UINT64_C(10) * 1000 * 1000 * 1000)
+
 typedef struct Door Door;
 
 typedef struct DoorGuest {

@@ -11,6 +11,7 @@ import signal
 import socket
 import struct
 import sys
+import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../lib"))
@@ -345,6 +346,74 @@ class Guests(GuestCase):
                 os.waitpid(pid, 0)
             os.close(r)
             os.close(w)
+
+    def test_who_connects_on_and_on_cannot_after_a_while(self):
+        """Everybody waits in one row in the kernel: who fills it is refused there, and nobody else."""
+        if os.getuid() != 0:
+            self.skipTest("only root has other users")
+        r, w = os.pipe()
+        back, go_on = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                attacker()
+                banned = False
+                while not banned:
+                    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as s:
+                        s.setblocking(False)
+                        try:
+                            s.connect(self.socket_path)
+                        except BlockingIOError:
+                            pass
+                        except PermissionError:
+                            banned = True
+                os.write(w, b"x")
+                os.read(back, 1)
+                while banned:  # nothing tells of the end but another try
+                    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as s:
+                        try:
+                            s.connect(self.socket_path)
+                            banned = False
+                        except PermissionError:
+                            time.sleep(0.01)
+                os.write(w, b"y")
+            finally:
+                os._exit(1)
+        os.close(w)
+        self.assertEqual(os.read(r, 1), b"x")
+
+        def other():
+            os.setgroups([])
+            os.setgid(65533)
+            os.setuid(65533)
+            dbus.Connection("unix:path=" + self.socket_path, hello=False).close()
+
+        in_child(other)
+        self.raw(self.guest()).queue()
+        self.assertIn("User 65534 connects to the socket too often", self.service.messages())
+        os.write(go_on, b"x")
+        self.assertEqual(os.read(r, 1), b"y")
+        os.waitpid(pid, 0)
+        for fd in (r, back, go_on):
+            os.close(fd)
+        self.assertRaises(OSError, os.getxattr, self.socket_path, "system.posix_acl_access")
+
+    def test_a_list_that_an_administrator_made_is_left_alone(self):
+        if os.getuid() != 0:
+            self.skipTest("only root has other users")
+        entries = ((1, 6, -1), (2, 6, 65533), (4, 6, -1), (16, 6, -1), (32, 6, -1))
+        made = struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *e) for e in entries)
+        os.setxattr(self.socket_path, "system.posix_acl_access", made)
+
+        def attack():
+            become_nobody()
+            for _ in range(8000):
+                with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as s:
+                    s.connect(self.socket_path)
+
+        in_child(attack)
+        self.assertEqual(os.getxattr(self.socket_path, "system.posix_acl_access"), made)
+        self.raw(self.guest()).queue()
 
     # --- living with it ---
 

@@ -10,6 +10,7 @@
  */
 
 #ifdef QUICK_SERVICE
+#        include "service/base/door.h"
 #        include "service/bus/device-metrics.h"
 #        include "service/bus/guests.h"
 #        include "service/core/account-driver.h"
@@ -20,6 +21,8 @@
 #        define ACCOUNT_DRIVER_NS (250 * NSEC_PER_MSEC)
 #        undef ACCOUNT_DRIVER_ANSWER_NS
 #        define ACCOUNT_DRIVER_ANSWER_NS (2 * NSEC_PER_SEC)
+#        undef DOOR_BANNED_NS
+#        define DOOR_BANNED_NS (UINT64_C(2) * NSEC_PER_SEC)
 #        undef GUEST_WAIT_NS
 #        define GUEST_WAIT_NS (1500 * NSEC_PER_MSEC)
 #        undef METRICS_TIMEOUT_NS
