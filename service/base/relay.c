@@ -32,6 +32,7 @@
 #define FDS_OUT_MAX 16U
 /* While so much is on its way to the service, no more is sent to it. */
 #define UNTAKEN_MAX (4 << 10)
+#define BEGIN       "BEGIN\r\n"
 /* Of one direction, before others have a turn. */
 #define TURN_MAX 16U
 
@@ -59,7 +60,8 @@ struct Pair {
         uid_t user;
         Lane *lane;    /* NULL until it has come */
         size_t n_auth; /* bytes of the authentication so far */
-        bool begun;    /* it has sent BEGIN: messages follow */
+        bool begins;   /* what is taken next ends with BEGIN */
+        bool begun;    /* BEGIN was taken: messages follow */
         bool is_ready, hung_up;
         bool ended, barred;
         Pair *prev, *next;
@@ -166,14 +168,21 @@ static void free_ended(Relay *r) {
 
 /* --- from the guest --- */
 
-/* The authentication is a zero byte, then lines that end with "\r\n". Returns the length of the next piece; 0: it is
- * not complete. */
-static ssize_t line_size(const Pair *p, const char *data, size_t n) {
-        if (p->n_auth == 0)
-                return data[0] == '\0' ? 1 : -EPROTO;
-        const char *end = memmem(data, n, "\r\n", 2);
-        if (end)
-                return end + 2 - data;
+/* The authentication is a zero byte, then lines that end with "\r\n", and "BEGIN" is the last. Returns the length of
+ * those that are there; 0: none is. */
+static ssize_t lines_size(Pair *p, const char *data, size_t n) {
+        size_t size = 0;
+        const char *end;
+
+        if (p->n_auth == 0 && data[size++] != '\0')
+                return -EPROTO;
+        p->begins = false;
+        while (!p->begins && (end = memmem(data + size, n - size, "\r\n", 2))) {
+                p->begins = n - size >= strlen(BEGIN) && memcmp(data + size, BEGIN, strlen(BEGIN)) == 0;
+                size = (size_t) (end + 2 - data);
+        }
+        if (size > 0)
+                return (ssize_t) size;
         return p->n_auth + n >= RELAY_AUTH_MAX ? -EPROTO : 0;
 }
 
@@ -190,7 +199,7 @@ static ssize_t message_size(const uint8_t *data, size_t n) {
 }
 
 /* Returns how many bytes from the guest belong together; 0: they are not all there. */
-static ssize_t guest_size(const Pair *p) {
+static ssize_t guest_size(Pair *p) {
         char data[RELAY_AUTH_MAX];
         int there = 0;
         ssize_t n = end_peek(p->fds[END_GUEST], data, p->begun ? DBUS_PREFIX_SIZE : sizeof(data));
@@ -199,7 +208,7 @@ static ssize_t guest_size(const Pair *p) {
                 return n == -EAGAIN || n == -EINTR ? 0 : n;
         if (n == 0)
                 return -ECONNRESET;
-        ssize_t size = p->begun ? message_size((const uint8_t *) data, (size_t) n) : line_size(p, data, (size_t) n);
+        ssize_t size = p->begun ? message_size((const uint8_t *) data, (size_t) n) : lines_size(p, data, (size_t) n);
         if (size > (ssize_t) RELAY_MESSAGE_MAX)
                 return -EMSGSIZE;
         if (size <= 0)
@@ -231,7 +240,7 @@ static int take_from_guest(Pair *p) {
         size_t n = (size_t) size;
         if (!p->begun) {
                 p->n_auth += n;
-                p->begun = n == strlen("BEGIN\r\n") && memcmp(data, "BEGIN\r\n", n) == 0;
+                p->begun = p->begins;
                 if (p->n_auth > RELAY_AUTH_MAX)
                         return -EPROTO;
         }
@@ -252,8 +261,12 @@ static ssize_t service_size(const Pair *p) {
                 return -ECONNRESET;
         if (dbus_prefix_has_order((const uint8_t *) data))
                 return message_size((const uint8_t *) data, (size_t) n);
-        const char *end = memchr(data, '\n', (size_t) n);
-        return end ? end + 1 - data : n;
+        ssize_t size = 0;
+        const char *end;
+        while (size < n && !dbus_prefix_has_order((const uint8_t *) data + size) &&
+                        (end = memchr(data + size, '\n', (size_t) (n - size))))
+                size = end + 1 - data;
+        return size > 0 ? size : n;
 }
 
 static int send_with_fds(int fd, void *data, size_t size, const struct msghdr *from) {

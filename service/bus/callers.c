@@ -119,7 +119,10 @@ void caller_list(Caller *k) {
         k->lane = k->queue ? k->queue->lane : LANE_GUESTS;
         DL_APPEND2(k->user->lanes[k->lane].callers, k, lane_prev, lane_next);
         user_list(k->calls, k->user, k->lane);
-        calls_wake(k->calls);
+        if (k->lane == LANE_GUESTS && call_user_is_light(k->calls, k->user))
+                calls_hurry(k->calls);
+        else
+                calls_wake(k->calls);
 }
 
 static void caller_set_idle(Caller *k, bool idle) {

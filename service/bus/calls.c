@@ -331,9 +331,15 @@ static uint64_t serve(Calls *c, CallUser *u, CallLane lane, uint64_t now, uint64
         return now;
 }
 
-/* The turn comes behind the bus; before it when reading messages has taken as long since the last turn. */
+/* The turn comes behind the bus; before it when reading messages has taken as long since the last turn, or when a guest
+ * who has used little lately has something to say. */
 static void set_urgent(Calls *c, bool urgent) {
         (void) sd_event_source_set_priority(c->turn, urgent ? PRIORITY_CALLS_DUE : PRIORITY_CALLS);
+}
+
+void calls_hurry(Calls *c) {
+        set_urgent(c, true);
+        calls_wake(c);
 }
 
 static void wait_until(Calls *c, uint64_t at) {

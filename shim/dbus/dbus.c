@@ -85,6 +85,7 @@ static int send_some(Dbus *d, const void *data, size_t size, size_t *ret_sent) {
         return 0;
 }
 
+/* Calls follow the authentication, and are not delayed until it is answered: who refuses it hangs up. */
 static int dbus_flush(Dbus *d) {
         size_t n = 0;
         int r = 0;
@@ -92,7 +93,8 @@ static int dbus_flush(Dbus *d) {
         if (d->auth_sent < DBUS_AUTH_SIZE) {
                 r = send_some(d, dbus_auth + d->auth_sent, DBUS_AUTH_SIZE - d->auth_sent, &n);
                 d->auth_sent += n;
-        } else if (d->accepted && d->out_size > 0) {
+        }
+        if (r >= 0 && d->auth_sent == DBUS_AUTH_SIZE && d->out_size > 0) {
                 r = send_some(d, d->out, d->out_size, &n);
                 d->out_size -= n;
                 if (d->out_size > 0)
@@ -458,7 +460,7 @@ bool dbus_is_accepted(const Dbus *d) {
 }
 
 short dbus_events(const Dbus *d) {
-        bool has_more = d->auth_sent < DBUS_AUTH_SIZE || (d->accepted && d->out_size > 0);
+        bool has_more = d->auth_sent < DBUS_AUTH_SIZE || d->out_size > 0;
         return (short) (POLLIN | (has_more ? POLLOUT : 0));
 }
 

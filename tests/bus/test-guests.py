@@ -44,6 +44,13 @@ class Guests(GuestCase):
             self.bus.process.kill(signal.SIGCONT)
         self.assertEqual([self.of(r, p) for p in ("PID", "NQueues", "Priority")], [os.getpid(), 0, -5])
 
+    def test_calls_may_follow_the_authentication_at_once(self):
+        for address in ("unix:path=" + self.socket_path, self.bus.address):
+            with dbus.Connection(address, hello=address == self.bus.address, ahead=True) as c:
+                r = self.raw(c)
+                r.queue()
+                self.assertEqual(self.of(r, "NQueues"), 1)
+
     def test_a_registration_says_the_same_as_on_the_bus(self):
         there, here = self.raw(), self.raw(self.guest())
         for name in ("PID", "UID", "Command", "Group", "Priority", "Weight"):

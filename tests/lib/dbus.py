@@ -228,13 +228,20 @@ def encode(kind, serial, fields, signature="", args=(), flags=0):
 
 
 class Connection:
-    def __init__(self, address, hello=True):
+    """`ahead`: calls are sent without waiting for the end of the authentication, as the libraries in programs do."""
+
+    def __init__(self, address, hello=True, ahead=False):
         self.socket = _connect(address) if isinstance(address, str) else address
-        self.socket.sendall(b"\0AUTH EXTERNAL " + str(os.geteuid()).encode().hex().encode() + b"\r\n")
-        self._line(b"OK")
-        self.socket.sendall(b"NEGOTIATE_UNIX_FD\r\n")
-        self._line(b"AGREE_UNIX_FD")
-        self.socket.sendall(b"BEGIN\r\n")
+        self.expected = []
+        if ahead:
+            self.socket.sendall(b"\0AUTH EXTERNAL\r\nDATA\r\nNEGOTIATE_UNIX_FD\r\nBEGIN\r\n")
+            self.expected = [b"DATA", b"OK", b"AGREE_UNIX_FD"]
+        else:
+            self.socket.sendall(b"\0AUTH EXTERNAL " + str(os.geteuid()).encode().hex().encode() + b"\r\n")
+            self._line(b"OK")
+            self.socket.sendall(b"NEGOTIATE_UNIX_FD\r\n")
+            self._line(b"AGREE_UNIX_FD")
+            self.socket.sendall(b"BEGIN\r\n")
         self.buffer, self.fds, self.serial = b"", [], 0
         self.signals, self.replies, self.parsed = collections.deque(), {}, []
         self.name = self.bus("Hello") if hello else None
@@ -318,7 +325,17 @@ class Connection:
             raise Disconnected("end of file")
         self.buffer += data
 
+    def _accept(self):
+        """What is said of the authentication. Returns whether all of it is."""
+        while self.expected and b"\r\n" in self.buffer:
+            line, self.buffer = self.buffer.split(b"\r\n", 1)
+            if not line.startswith(self.expected.pop(0)):
+                raise Disconnected(f"authentication: {line}")
+        return not self.expected
+
     def _parse(self):
+        if not self._accept():
+            return None
         if len(self.buffer) < 16:
             return None
         n_body, serial, n_fields = struct.unpack_from("<III", self.buffer, 4)

@@ -351,8 +351,31 @@ static void test_whole_messages(void **state) {
 
         say(g.fd, "OK 1234\r\n", 9);
         hear(fd, "OK 1234\r\n", 9);
+        say(g.fd, "OK\r\nAGREE\r\n" FOUR, 11 + sizeof(four) - 1);
+        hear(fd, "OK\r\nAGREE\r\n" FOUR, 11 + sizeof(four) - 1);
         say(g.fd, four, sizeof(four) - 1);
         hear(fd, four, sizeof(four) - 1);
+        door_guest_done(&g);
+        assert_int_equal(close_door(d, fd), 0);
+}
+
+/* As programs do, who do not wait for an answer in between. */
+static void test_all_at_once(void **state) {
+        static const char all[] = "\0AUTH\r\nBEGIN\r\n" FOUR FOUR "l\1";
+        Door *d = open_door(64);
+
+        for (size_t part = 1; part < sizeof(all) - 1; part++) {
+                int fd = connect_to_door();
+                DoorGuest g = take(d);
+                say(fd, all, part);
+                say(fd, all + part, sizeof(all) - 1 - part);
+                hear(g.fd, all, sizeof(all) - 1 - 2);
+                safe_close(fd);
+                assert_true(is_hung_up(g.fd));
+                door_guest_done(&g);
+        }
+        int fd = connect_to_door();
+        DoorGuest g = take(d);
         door_guest_done(&g);
         assert_int_equal(close_door(d, fd), 0);
 }
@@ -544,6 +567,7 @@ int main(void) {
                         cmocka_unit_test(test_who_cannot_be_closed_is_nobody_elses),
                         cmocka_unit_test(test_rate),
                         cmocka_unit_test(test_whole_messages),
+                        cmocka_unit_test(test_all_at_once),
                         cmocka_unit_test(test_descriptors_come_with_their_message),
                         cmocka_unit_test(test_ends),
         };
