@@ -89,16 +89,20 @@ void bans_done(Bans *b) {
         b->fd = safe_close(b->fd);
 }
 
+bool bans_has(const Bans *b, uid_t uid) {
+        for (unsigned i = 0; i < b->n; i++)
+                if (b->all[i].uid == uid)
+                        return true;
+        return false;
+}
+
 bool bans_add(Bans *b, uid_t uid, uid_t user, uint64_t until) {
         unsigned n = 0;
 
-        if (b->fd < 0 || uid == 0 || b->n == BANS_MAX)
+        if (b->fd < 0 || uid == 0 || b->n == BANS_MAX || bans_has(b, uid))
                 return false;
-        for (unsigned i = 0; i < b->n; i++) {
-                if (b->all[i].uid == uid)
-                        return false;
+        for (unsigned i = 0; i < b->n; i++)
                 n += b->all[i].user == user;
-        }
         if (n == BANS_USER_MAX || (b->n == 0 && has_list(b)))
                 return false;
         b->all[b->n++] = (Ban){.uid = uid, .user = user, .until = until};

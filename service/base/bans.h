@@ -40,5 +40,7 @@ void bans_done(Bans *b);
 /* Whether the uid is newly banned. A file system without such lists bans nobody. */
 bool bans_add(Bans *b, uid_t uid, uid_t user, uint64_t until);
 
+bool bans_has(const Bans *b, uid_t uid);
+
 /* Lets those connect again whose time is over. */
 void bans_expire(Bans *b, uint64_t now);

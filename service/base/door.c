@@ -294,9 +294,36 @@ static bool is_closed(Door *d) {
         return closed;
 }
 
+/* While somebody is banned the thread looks at the clock, and otherwise sleeps until somebody comes. */
+static void set_accept_timeout(Door *d) {
+        const struct timeval t = {.tv_sec = d->bans.n > 0};
+
+        (void) setsockopt(d->fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof(t));
+}
+
+/* Afterwards he has no places at once, but one after the other: else he would begin anew each time. Returns whether he
+ * is banned. */
+static bool ban(Door *d, uid_t uid, uid_t user) {
+        uint64_t now = now_ns();
+
+        if (!bans_add(&d->bans, uid, user, now + DOOR_BANNED_NS))
+                return bans_has(&d->bans, uid);
+        take_rate(d, user, now, DOOR_BANNED_NS);
+        set_accept_timeout(d);
+        log_event(LOG_NOTICE, MESSAGE_QUOTA, LOG_FIELDS(.error = -EDQUOT),
+                        "User %u has connected to the socket too often, and cannot for %u s", (unsigned) uid,
+                        (unsigned) (DOOR_BANNED_NS / NSEC_PER_SEC));
+        return true;
+}
+
+/* Of his sockets, that wait to be closed. */
+static bool has_many_ends(const Door *d, uid_t user) {
+        return ends_left(user) > MAX(places_each(d), ENDS_HERE_MAX);
+}
+
 /* Closing a refused socket is mostly quick. A user whose close took long is known from then on, and other threads close
  * his. */
-static void hang_up(Door *d, int fd, uid_t user) {
+static void hang_up(Door *d, int fd, uid_t uid, uid_t user) {
         uint64_t start = cpu_time_ns();
         bool strange = false;
 
@@ -305,33 +332,13 @@ static void hang_up(Door *d, int fd, uid_t user) {
                 if (strange)
                         bar(d, user);
                 end_close(fd, user);
-                while (ends_left(user) > MAX(places_each(d), ENDS_HERE_MAX) && !is_closed(d))
+                while (has_many_ends(d, user) && !ban(d, uid, user) && !is_closed(d))
                         (void) poll(NULL, 0, NO_ROOM_WAIT_MS);
                 return;
         }
         safe_close(fd);
         if (cpu_time_ns() - start > RELAY_SLOW_NS)
                 bar(d, user);
-}
-
-/* While somebody is banned the thread looks at the clock, and otherwise sleeps until somebody comes. */
-static void set_accept_timeout(Door *d) {
-        const struct timeval t = {.tv_sec = d->bans.n > 0};
-
-        (void) setsockopt(d->fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof(t));
-}
-
-/* Afterwards he has no places at once, but one after the other: else he would begin anew each time. */
-static void ban(Door *d, uid_t uid, uid_t user) {
-        uint64_t now = now_ns();
-
-        if (!bans_add(&d->bans, uid, user, now + DOOR_BANNED_NS))
-                return;
-        take_rate(d, user, now, DOOR_BANNED_NS);
-        set_accept_timeout(d);
-        log_event(LOG_NOTICE, MESSAGE_QUOTA, LOG_FIELDS(.error = -EDQUOT),
-                        "User %u connects to the socket too often, and cannot for the next %u s", (unsigned) uid,
-                        (unsigned) (DOOR_BANNED_NS / NSEC_PER_SEC));
 }
 
 static void end_bans(Door *d) {
@@ -344,8 +351,8 @@ static void end_bans(Door *d) {
 
 static void refuse(Door *d, int fd, uid_t uid, uid_t user) {
         if (take_refusal(d, user))
-                ban(d, uid, user);
-        hang_up(d, fd, user);
+                (void) ban(d, uid, user);
+        hang_up(d, fd, uid, user);
 }
 
 /* Takes the socket. */

@@ -17,8 +17,8 @@
  *
  * What is not closed at once is closed by others (ends.h), and what cannot be closed is put aside, so that nobody waits
  * for it to come in: not where a user has files that no signal gets the kernel away from, as those of a dead server,
- * either. He may have as many there as LimitNOFILE= allows, and as many as he has places here. Only then, or where the
- * kernel knows no aside, is nobody let in while that user comes.
+ * either. He may have as many there as LimitNOFILE= allows, and as many as he has places here. Whoever has more, or has
+ * them where the kernel knows no aside, is banned; and where he cannot be, nobody is let in while he comes.
  */
 
 #include <stdint.h>

@@ -11,7 +11,8 @@
  * has a connection. In the place of any other one sd-bus finds -EBADF, and a thread of its own closes the stranger.
  *
  * A thread that closes a file of FUSE may never come back, and dbus-daemon, which has closed its own copy before, may
- * not either. Guests' sockets are closed by other threads (ends.h).
+ * not either. Guests' sockets are closed by other threads (ends.h), which also put them aside; what is closed here
+ * cannot be: each close() of a copy asks the file system, and not only the last one.
  *
  * sd-bus has no hook for that: this program's recvmsg() is in front of the C library's, for all that is linked to
  * it.

@@ -397,7 +397,7 @@ class Guests(GuestCase):
 
         in_child(other)
         self.raw(self.guest()).queue()
-        self.assertIn("User 65534 connects to the socket too often", self.service.messages())
+        self.assertIn("User 65534 has connected to the socket too often", self.service.messages())
         os.write(go_on, b"x")
         self.assertEqual(os.read(r, 1), b"y")
         os.waitpid(pid, 0)
@@ -473,7 +473,12 @@ class Crowds(Guests):
                 held, hung_up = {}, select.poll()
                 for i in range(n):
                     s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-                    s.connect(self.socket_path)
+                    try:
+                        s.connect(self.socket_path)
+                    except PermissionError:  # it is too much; on a slow machine it may not be
+                        if i < n // 2:
+                            os.write(w, b"x")
+                        break
                     held[s.fileno()] = s
                     hung_up.register(s, select.POLLRDHUP)
                     while len(held) > self.PLACES + 100:

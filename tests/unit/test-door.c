@@ -19,6 +19,7 @@
 
 #include "common/macro.h"
 #include "common/process.h"
+#include "service/base/aside.h"
 #include "service/base/door.h"
 #include "service/base/relay.h"
 #include "service/base/waker.h"
@@ -58,6 +59,15 @@ void __wrap_waker_close(const Waker *w, int fd) {
         closing.n++;
         (void) pthread_mutex_unlock(&closing.lock);
         __real_waker_close(w, fd);
+}
+
+static atomic_bool has_no_aside;
+
+/* A kernel without tables of threads' own. */
+int __real_aside_put(Aside *a, int fd, void *userdata);
+int __wrap_aside_put(Aside *a, int fd, void *userdata);
+int __wrap_aside_put(Aside *a, int fd, void *userdata) {
+        return has_no_aside ? -ENOSYS : __real_aside_put(a, fd, userdata);
 }
 
 static void hang(bool yes) {
@@ -467,7 +477,7 @@ static unsigned n_fds(void) {
 }
 
 /* With a descriptor along, which nobody here takes. */
-static void connect_with(int along) {
+static void send_with(int fd, int along) {
         union {
                 struct cmsghdr header;
                 char space[CMSG_SPACE(sizeof(int))];
@@ -476,10 +486,15 @@ static void connect_with(int along) {
         struct iovec part = {.iov_base = &byte, .iov_len = 1};
         const struct msghdr m = {
                         .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
-        int fd = connect_to_door();
 
         memcpy(CMSG_DATA(&control.header), &along, sizeof(along));
         (void) sendmsg(fd, &m, MSG_NOSIGNAL); /* or it is hung up on already */
+}
+
+static void connect_with(int along) {
+        int fd = connect_to_door();
+
+        send_with(fd, along);
         assert_true(is_hung_up(fd));
         safe_close(fd);
 }
@@ -526,6 +541,57 @@ static void test_who_cannot_be_closed_is_nobody_elses(void **state) {
         assert_int_equal(close_door(d, fd), 0);
 }
 
+/* Of no user of ours, until the kernel refuses him. */
+static int connect_until_banned(int along) {
+        struct sockaddr_un a = {.sun_family = AF_UNIX};
+
+        (void) snprintf(a.sun_path, sizeof(a.sun_path), "%s", path);
+        if (setgid(65534) < 0 || setuid(65534) < 0)
+                return 1;
+        for (;;) {
+                int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+                if (connect(fd, (struct sockaddr *) &a, sizeof(a)) < 0)
+                        return errno == EACCES ? 0 : 2;
+                send_with(fd, along);
+                (void) is_hung_up(fd);
+                safe_close(fd);
+        }
+}
+
+/* Where they cannot be put aside either. */
+static void test_who_cannot_be_put_aside_is_banned(void **state) {
+        int along[2], status;
+
+        if (getuid() != 0)
+                skip();
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, along), 0);
+        has_no_aside = true;
+        hang(true);
+        Door *d = open_door(16);
+        pid_t pid = fork();
+        if (pid == 0)
+                _exit(connect_until_banned(along[0]));
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_int_equal(status, 0);
+
+        int fd = connect_to_door();
+        DoorGuest g;
+        do { /* his first ones were let in */
+                g = take(d);
+                if (g.pid != getpid())
+                        door_guest_done(&g);
+        } while (g.pid != getpid());
+        say(g.fd, "REJECTED\r\n", 10);
+        hear(fd, "REJECTED\r\n", 10);
+        hang(false);
+        has_no_aside = false;
+        safe_close(along[0]);
+        assert_true(is_hung_up(along[1])); /* all are closed */
+        safe_close(along[1]);
+        door_guest_done(&g);
+        assert_int_equal(close_door(d, fd), 0);
+}
+
 static void test_listen(void **state) {
         struct stat st;
         int fd, other;
@@ -548,7 +614,7 @@ static void test_listen(void **state) {
 
 static int make_directory(void **state) {
         (void) snprintf(path, sizeof(path), "%s/socket", mkdtemp(directory) ?: "");
-        return 0;
+        return chmod(directory, 0711);
 }
 
 static int remove_directory(void **state) {
@@ -565,6 +631,7 @@ int main(void) {
                         cmocka_unit_test(test_places),
                         cmocka_unit_test(test_places_are_by_user),
                         cmocka_unit_test(test_who_cannot_be_closed_is_nobody_elses),
+                        cmocka_unit_test(test_who_cannot_be_put_aside_is_banned),
                         cmocka_unit_test(test_rate),
                         cmocka_unit_test(test_whole_messages),
                         cmocka_unit_test(test_all_at_once),
