@@ -15,6 +15,21 @@ HOSTILE, HONEST = "games", "daemon"
 UID = pwd.getpwnam(HOSTILE).pw_uid
 CROWD = 50000
 SOCKET = "/run/xschedd-client/socket"
+CONNECTS = """
+import socket, sys
+refused = False
+while not refused:
+    with socket.socket(socket.AF_UNIX) as s:
+        s.setblocking(False)
+        try:
+            s.connect(sys.argv[1])
+        except BlockingIOError:
+            pass
+        except PermissionError:
+            refused = True
+print("ready", flush=True)
+sys.stdin.read()
+"""
 CONFIG_PROBLEM = "6aabf4ab9f604647a02033d478817e63"
 
 
@@ -105,6 +120,16 @@ class Attacks(Case):
             os.kill(pid, signal.SIGCONT)
         until(lambda: "aside" in threads_of(pid), "some to be put aside")
         self.assertIn(self.honest().ask("begin 0"), ("tracked", "untracked"))
+
+    def test_connects_on_and_on(self):
+        """The kernel refuses him, and nobody else, for a while: the hardened unit may write the socket's list."""
+        self.client(f"--uid={HOSTILE}", program=("/usr/bin/python3", "-c", CONNECTS, SOCKET))
+        self.assertTrue(os.getxattr(SOCKET, "system.posix_acl_access"))
+        self.assertIn(self.honest().ask("begin 0"), ("tracked", "untracked"))
+        self.assertIn(
+            f"User {UID} has connected to the socket too often", run("journalctl", "-b", "-u", "xsched.service")
+        )
+        until(lambda: not os.listxattr(SOCKET), "it to end")
 
     def test_full_store(self):
         """Systemd keeps 42 fds: two for the state, and five for each of eight clients; a user has a fourth of that."""
