@@ -11,7 +11,7 @@ import socket
 import subprocess
 
 import inside
-from inside import CLIENT, Case, run, until, write
+from inside import CLIENT, Case, journal, run, until, write
 
 ADDRESS = "10.11.12.13"
 NODES = {"n1": 17001, "n2": 17002}
@@ -168,6 +168,13 @@ def wait_for(condition, what):
 
 # --- what the tests say to it ---
 
+# Who logs in goes to the newest of his jobs on that node.
+PAM = """\
+auth sufficient pam_rootok.so
+account required pam_slurm_adopt.so service=* nodename=n1 action_unknown=newest
+session required pam_permit.so
+"""
+GROUP_ENDED = "a92e9df7555545c6a63ea3c2b63219f5"
 PLUGSTACK = "/etc/slurm/plugstack.conf.d/xsched.conf"
 MAPPING = "partition.online=interactive partition.bulk=batch qos.spare=idle min=20%"
 AS_USER = (
@@ -271,6 +278,13 @@ class ClusterCase(Case):
 
         return wait_for(settled, f"a client of step {job}.{step}")
 
+    def adopt(self, job):
+        """A session of the user, as sshd makes it: pam_slurm_adopt puts it into the job. (It, its client)."""
+        write("/etc/pam.d/su", PAM)
+        shell = f"exec {inside.TEST_CLIENT} {inside.DEVICE_ID} 1"
+        session = self.client(program=("su", "-s", "/bin/sh", "-c", shell, USER))
+        return session, self.client_of_step(job, "extern")
+
     @staticmethod
     def output(job):
         return run("cat", f"/run/pocl/job-{job}.out", status=None)
@@ -278,3 +292,15 @@ class ClusterCase(Case):
     def group_of(self, job, below=""):
         name = self.cgroup(job) + below
         return until(lambda: [g[-1] for g in self.call("ListGroups")[0] if g[0] == name], f"group {name}")[0]
+
+    # --- what stands in the accounting ---
+
+    @staticmethod
+    def comment(job):
+        return run("sacct", "-n", "-P", "-X", "-j", job, "-o", "AdminComment").strip()
+
+    @staticmethod
+    def logged(cgroup):
+        """Seconds of all groups in it, as the service logged them."""
+        found = [m for m in journal(f"MESSAGE_ID={GROUP_ENDED}") if m["XSCHED_GROUP"].startswith(cgroup + "/")]
+        return sum(int(m["XSCHED_RUN_USEC"]) for m in found) / 1e6

@@ -11,10 +11,9 @@ sys.path.insert(0, "/mnt/source/tests/system")
 import cluster  # noqa: E402  pylint: disable=wrong-import-position
 import inside  # noqa: E402  pylint: disable=wrong-import-position
 from cluster import ClusterCase  # noqa: E402  pylint: disable=wrong-import-position
-from inside import CLIENT, journal, run, until, write  # noqa: E402  pylint: disable=wrong-import-position
+from inside import CLIENT, run, until, write  # noqa: E402  pylint: disable=wrong-import-position
 
 EXAMPLES = "/usr/share/doc/xsched-slurm/examples"
-GROUP_ENDED = "a92e9df7555545c6a63ea3c2b63219f5"
 TENANT, USEC = "/mnt/build/tests/opencl/tenant", 5000
 
 
@@ -54,15 +53,6 @@ class Accounting(ClusterCase):
         self.assertEqual(process.returncode, 0)
         self.assertGreater(int(output), 100)
         return int(output) * USEC / 1e6, time.monotonic() - began
-
-    @staticmethod
-    def comment(job):
-        return run("sacct", "-n", "-P", "-X", "-j", job, "-o", "AdminComment").strip()
-
-    def logged(self, cgroup):
-        """Seconds of all groups in it, as the service logged them."""
-        found = [m for m in journal(f"MESSAGE_ID={GROUP_ENDED}") if m["XSCHED_GROUP"].startswith(cgroup + "/")]
-        return sum(int(m["XSCHED_RUN_USEC"]) for m in found) / 1e6
 
     def test_of_job_and_steps(self):
         """As much as was logged, which is what the kernels took."""

@@ -17,19 +17,17 @@ INTERACTIVE, BATCH, IDLE = 50, -50, -200
 class Mapping(ClusterCase):
     def test_batch_step_and_extern(self):
         """All of a job has its partition's class, whoever started it there."""
-        job = self.sbatch("-p", "online", script=["{client} &", "srun {client} &", "wait"])
+        job = self.sbatch("-p", "online", "-w", "n1", script=["{client} &", "srun {client} &", "wait"])
         batch, step = self.client_of_step(job, "batch"), self.client_of_step(job, "0")
-        adopted = self.client("--uid=alice")
-        extern = f"/sys/fs/cgroup{self.cgroup(job)}/step_extern/user/task_special"
-        inside.write(extern + "/cgroup.procs", inside.show(adopted.unit, "MainPID"))
-        name = cluster.name_of(job).removeprefix("job_")
-        until(lambda: self.get("SlurmJob", self.client_of(adopted), CLIENT) == f"{name}.extern", "it to be adopted")
-        for client in (batch, step, self.client_of(adopted)):
+        session, adopted = self.adopt(job)
+        for client in (batch, step, adopted):
             until(lambda c=client: self.get("Priority", c, CLIENT) == INTERACTIVE, "its priority")
+        name = cluster.name_of(job).removeprefix("job_")
+        self.assertEqual(self.get("SlurmJob", adopted, CLIENT), f"{name}.extern")
         self.assertEqual(os.getxattr(f"/sys/fs/cgroup{self.cgroup(job)}", "user.xsched.class"), b"interactive")
-        # What was adopted goes back where it came from. Once slurmstepd has killed it, it may wait a minute for it.
-        inside.write(f"/sys/fs/cgroup/system.slice/{adopted.unit}/cgroup.procs", inside.show(adopted.unit, "MainPID"))
+        # Slurm ends the session with the job.
         self.cancel(job)
+        self.assertNotEqual(session.end(), 0)
 
     def test_qos_stands_above_the_partition(self):
         job = self.sbatch("-p", "online", "--qos=spare", script=["{client}"])
@@ -66,6 +64,10 @@ class Requests(ClusterCase):
         self.assertEqual(
             self.priority(SLURM_JOB_QOS="urgent", SLURM_JOB_PARTITION="online", SLURM_SPANK_class="system"), BATCH
         )
+        # A configuration of the job's own, whose controller answers nobody, or says what he likes.
+        evil = f"ClusterName=evil\nSlurmctldHost=evil({cluster.ADDRESS})\nSlurmctldPort=9\n"
+        inside.write("/run/pocl/evil.conf", evil)
+        self.assertEqual(self.priority("--export=ALL,SLURM_CONF=/run/pocl/evil.conf,PATH=/run/pocl:/usr/bin"), BATCH)
 
     def test_of_the_job(self):
         job = self.sbatch("-p", "bulk", "--gpu-weight=40", "--gpu-max=30%", "--gpu-min=15", script=["{client}"])

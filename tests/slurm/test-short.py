@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""One of each, under every release of Slurm: classes, what users ask for, suspension, by hand and by preemption, and
+accounting."""
+
+import re
+import sys
+import time
+
+sys.path.insert(0, "/mnt/source/tests/system")
+import cluster  # noqa: E402  pylint: disable=wrong-import-position
+import inside  # noqa: E402  pylint: disable=wrong-import-position
+from cluster import ClusterCase  # noqa: E402  pylint: disable=wrong-import-position
+from inside import CLIENT, GROUP, run, until, write  # noqa: E402  pylint: disable=wrong-import-position
+
+# Jobs of the partition online take whole nodes from those of bulk, which are suspended meanwhile.
+MORE = """\
+Epilog=/usr/share/xsched-slurm/epilog
+PreemptType=preempt/partition_prio
+PreemptMode=SUSPEND,GANG
+"""
+TIERS = ("online PriorityTier=2", "bulk PriorityTier=1", "other PriorityTier=1 Default=YES")
+# Of the classes that are shipped.
+INTERACTIVE, BATCH = 50, -50
+WHOLE = ("-n1", "--cpus-per-task=8")
+
+
+class Short(ClusterCase):
+    @classmethod
+    def start(cls):
+        cluster.PARTITIONS = TIERS
+        # A turn for who waits long would let a held job by.
+        write("/etc/xsched/xsched.conf.d/50-test.conf", "[Scheduler]\nStarveAfter=1h\n")
+        run("systemctl", "restart", "xsched")
+        cluster.start(MORE)
+        print(run("srun", "--version").strip(), file=sys.stderr)
+
+    def task(self, *options):
+        """A job that does what it is told: (it, its client)."""
+        known = {c[-1] for c in self.call("ListClients")[0]}
+        task = self.client(command=["timeout", "100", *cluster.AS_USER, "srun", *options], unit="a job")
+        return task, ({c[-1] for c in self.call("ListClients")[0]} - known).pop()
+
+    @staticmethod
+    def number_of(name):
+        return run("squeue", "-h", "-t", "all", "-n", name, "-o", "%A").strip()
+
+    def test_classes_and_options(self):
+        """A batch script, a step, and what is adopted."""
+        forged = {"SLURM_JOB_QOS": "urgent", "SLURM_JOB_PARTITION": "online", "XSCHED_PRIORITY": "99"}
+        job = self.sbatch(
+            *("-p", "bulk", "-w", "n1", "--gpu-priority=99", "--gpu-max=30", "--gpu-min=15"),
+            script=["{client} &", "srun --gpu-priority=-60 --gpu-max=20 {client} &", "wait"],
+            environment=forged,
+        )
+        batch, step = self.client_of_step(job, "batch"), self.client_of_step(job, "0")
+        session, adopted = self.adopt(job)
+        for client, priority in ((batch, BATCH), (step, -60), (adopted, BATCH)):
+            until(lambda c=client, p=priority: self.get("Priority", c, CLIENT) == p, f"priority {priority}")
+        limits = [[self.get(p, self.group_of(job, g), GROUP) for p in ("Max", "Min")] for g in ("", "/step_0")]
+        self.assertEqual(limits, [[30, 15], [20, 0]])
+        session.end()
+        self.cancel(job)
+
+    def test_suspended(self):
+        """By scontrol: who waits for the GPU has it, although the suspended job has a launch on it."""
+        high, at_high = self.task("-p", "online", "-w", "n1", "-J", "high")
+        low, at_low = self.task("-p", "bulk", "-w", "n2")
+        self.assertIn(high.ask("begin 0"), ("tracked", "untracked"))
+        until(lambda: self.get("State", at_high, CLIENT) == "running", "it to run")
+        low.tell("begin 0")
+        until(lambda: self.get("State", at_low, CLIENT) == "held", "the low one to be held")
+        run("scontrol", "suspend", self.number_of("high"))
+        self.assertEqual(low.line(), "tracked")
+        until(lambda: self.get("Frozen", at_high, CLIENT), "the job to be frozen")
+        self.assertEqual(low.ask("complete 0"), "completed")
+        run("scontrol", "resume", self.number_of("high"))
+        self.assertEqual(high.ask("complete 0"), "completed")
+        until(lambda: not self.get("Frozen", at_high, CLIENT), "the job to be thawed")
+
+    def test_preempted(self):
+        """By a job of a higher tier, which has the GPU at once although the preempted one has a launch on it."""
+        low, at_low = self.task("-p", "bulk", "-w", "n1", *WHOLE)
+        self.assertIn(low.ask("begin 0"), ("tracked", "untracked"))
+        high, _ = self.task("-p", "online", "-w", "n1", *WHOLE)
+        until(lambda: self.get("Frozen", at_low, CLIENT), "the low one to be suspended")
+        self.assertIn(high.ask("begin 0"), ("tracked", "untracked"))
+        self.assertEqual(high.ask("complete 0"), "completed")
+        high.end()
+        until(lambda: not self.get("Frozen", at_low, CLIENT), "the low one to be resumed")
+        self.assertEqual(low.ask("complete 0"), "completed")
+
+    def test_accounting(self):
+        """As much as was logged, which is as long as it worked."""
+        # Beside somebody else, so that each launch is counted.
+        other, _ = self.task("-p", "other")
+        task, client = self.task("-p", "other", "-J", "counted")
+        job = self.number_of("counted")
+        cgroup = self.get("Group", client, CLIENT).split("/step_")[0]
+        began = time.monotonic()
+        self.assertEqual(task.ask("work"), "working")
+        until(lambda: int(task.ask("progress")) > 100, "it to have worked")
+        task.ask("rest")
+        took, worked = time.monotonic() - began, int(task.ask("worked")) / 1e6
+        task.end()
+        other.end()
+        said = until(lambda: self.comment(job), "the job's comment", 60)
+        total, step = (float(i) for i in re.fullmatch(r"gpu@\w+=([\d.]+)\(0=([\d.]+)\)", said).groups())
+        self.assertEqual(total, step)
+        self.assertAlmostEqual(total, self.logged(cgroup), delta=0.001)
+        self.assertGreater(total, worked * 0.8)
+        self.assertLess(total, took)
+
+
+if __name__ == "__main__":
+    inside.main()
