@@ -25,7 +25,8 @@ static const char *const of_pods[] = {"priority-class", "pod-label"};
 enum { OF_POD_PRIORITY_CLASS = ELEMENTSOF(settings), OF_POD_LABEL };
 _Static_assert(OF_POD_LABEL < 32, "more settings than a mask has bits");
 
-/* Annotations of containerd, which lets a pod's author write the others; and those of CRI-O and podman's pods. */
+/* Annotations of containerd, which lets a pod's author write the others; and those of CRI-O and podman's pods. CRI-O
+ * lets a pod's author write containerd's. */
 static const struct {
         const char *of_containerd, *of_others, *label;
 } labels[] = {
@@ -141,8 +142,8 @@ static void take_pod_label(const char *name, const char *value, void *userdata) 
         l->found(key, value, l->userdata);
 }
 
-/* CRI-O gives all labels as one JSON object. Returns whether it does. */
-static bool take_crio_labels(const OciState *s, PodLabels *l) {
+/* CRI-O gives all labels as one JSON object. */
+static void take_crio_labels(const OciState *s, PodLabels *l) {
         const char *text = oci_state_annotation(s, "io.kubernetes.cri-o.Labels");
         json_object *all = text ? json_tokener_parse(text) : NULL;
 
@@ -155,21 +156,22 @@ static bool take_crio_labels(const OciState *s, PodLabels *l) {
                 }
         }
         json_object_put(all);
-        return text;
 }
 
 static const char *prefix_of(const AnnotationRules *rules, unsigned bit) {
         return rules->raising & UINT32_C(1) << bit ? CGROUP_ATTR_LABEL : CGROUP_ATTR_CLAIM;
 }
 
-void annotations_labels(const OciState *s, const AnnotationRules *rules, annotation_t found, void *userdata) {
+void annotations_labels(
+                const OciState *s, bool of_crio, const AnnotationRules *rules, annotation_t found, void *userdata) {
         PodLabels l = {.prefix = prefix_of(rules, OF_POD_LABEL), .found = found, .userdata = userdata};
         const char *value = oci_state_annotation(s, ANNOTATION_PREFIX "priority-class");
         char key[64];
 
         for (size_t i = 0; i < ELEMENTSOF(labels); i++) {
-                const char *name = oci_state_annotation(s, labels[i].of_containerd)
-                                ?: oci_state_annotation(s, labels[i].of_others);
+                const char *name = of_crio ? NULL : oci_state_annotation(s, labels[i].of_containerd);
+
+                name = name ?: oci_state_annotation(s, labels[i].of_others);
 
                 if (is_value(name, LABEL_MAX))
                         found(labels[i].label, name, userdata);
@@ -178,6 +180,8 @@ void annotations_labels(const OciState *s, const AnnotationRules *rules, annotat
                 (void) snprintf(key, sizeof(key), "%spriority-class", prefix_of(rules, OF_POD_PRIORITY_CLASS));
                 found(key, value, userdata);
         }
-        if (!take_crio_labels(s, &l))
+        if (of_crio)
+                take_crio_labels(s, &l);
+        else
                 oci_state_annotations(s, ANNOTATION_PREFIX "pod-label.", take_pod_label, &l);
 }

@@ -9,7 +9,9 @@
  * administrator controls who writes them, and they become user.xsched.priority.
  *
  * Kubernetes' names, as engines annotate them, become labels: user.xsched.label.pod, .namespace, .container. Where an
- * engine has annotations of its own for them, nobody else's counts. A pod's labels and its priority class, which its
+ * engine has annotations of its own for them, nobody else's counts: CRI-O hands on whatever a pod's author annotates,
+ * containerd's names for them, too, so an annotation counts by the engine that the container's cgroup is named after
+ * (cgroup.h). A pod's labels and its priority class, which its
  * author writes, become claims: user.xsched.claim.priority-class, .pod-label.KEY. Where the administrator names them in
  * containers.conf, they are labels, too.
  */
@@ -34,4 +36,5 @@ int annotation_rules_read(const char *path, ConfReport report, void *userdata, A
 typedef void (*annotation_t)(const char *key, const char *value, void *userdata);
 
 void annotations_settings(const OciState *s, const AnnotationRules *rules, annotation_t found, void *userdata);
-void annotations_labels(const OciState *s, const AnnotationRules *rules, annotation_t found, void *userdata);
+void annotations_labels(
+                const OciState *s, bool of_crio, const AnnotationRules *rules, annotation_t found, void *userdata);

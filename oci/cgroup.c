@@ -45,7 +45,12 @@ int oci_cgroup_find(const char *text, const char *id, char **ret) {
         return -ENOENT;
 }
 
-int oci_cgroup_open(const OciState *s) {
+bool oci_cgroup_is_of_crio(const char *path) {
+        const char *name = strrchr(path, '/');
+        return name && startswith(name, "/crio-");
+}
+
+int oci_cgroup_open(const OciState *s, bool *ret_of_crio) {
         _cleanup_free_ char *path = NULL, *directory = NULL;
         char name[64], text[TEXT_MAX];
 
@@ -66,5 +71,8 @@ int oci_cgroup_open(const OciState *s) {
         if (r < 0)
                 return r;
         int fd = open(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        return fd < 0 ? negative_errno() : fd;
+        if (fd < 0)
+                return negative_errno();
+        *ret_of_crio = oci_cgroup_is_of_crio(path);
+        return fd;
 }

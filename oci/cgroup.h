@@ -15,5 +15,9 @@
  * container has no cgroup of its own. Pure. */
 int oci_cgroup_find(const char *text, const char *id, char **ret);
 
+/* Whether CRI-O has named the cgroup: "crio-ID.scope", or "crio-ID". The container's author has no say in that. Pure.
+ */
+bool oci_cgroup_is_of_crio(const char *path);
+
 /* Opens the cgroup's directory. Returns an fd. */
-int oci_cgroup_open(const OciState *s);
+int oci_cgroup_open(const OciState *s, bool *ret_of_crio);

@@ -79,8 +79,9 @@ static void write_attribute(const char *key, const char *value, void *userdata) 
 
 static int set_attributes(const OciState *s, const char *class) {
         AnnotationRules rules = {0};
+        bool of_crio;
 
-        _cleanup_close_ int fd = oci_cgroup_open(s);
+        _cleanup_close_ int fd = oci_cgroup_open(s, &of_crio);
         if (fd < 0)
                 return fd;
         int r = annotation_rules_read(RULES_FILE, on_problem, NULL, &rules);
@@ -89,7 +90,7 @@ static int set_attributes(const OciState *s, const char *class) {
         if (class)
                 write_attribute("class", class, &fd);
         annotations_settings(s, &rules, write_attribute, &fd);
-        annotations_labels(s, &rules, write_attribute, &fd);
+        annotations_labels(s, of_crio, &rules, write_attribute, &fd);
         return 0;
 }
 

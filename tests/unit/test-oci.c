@@ -112,6 +112,14 @@ static void test_cgroup(void **state) {
         check_cgroup("", "x", NULL);
 }
 
+static void test_engine(void **state) {
+        assert_true(oci_cgroup_is_of_crio("/kubepods.slice/kubepods-pod1.slice/crio-ab.scope"));
+        assert_true(oci_cgroup_is_of_crio("/kubepods/pod1/crio-ab"));
+        assert_false(oci_cgroup_is_of_crio("/kubepods.slice/kubepods-pod1.slice/cri-containerd-ab.scope"));
+        assert_false(oci_cgroup_is_of_crio("/crio-parent/ab"));
+        assert_false(oci_cgroup_is_of_crio("crio-ab"));
+}
+
 /* --- annotations --- */
 
 static void collect(const char *key, const char *value, void *userdata) {
@@ -119,14 +127,17 @@ static void collect(const char *key, const char *value, void *userdata) {
         (void) fprintf(f, "%s=%s\n", key, value);
 }
 
-static void check_found(const OciState *s, const AnnotationRules *rules, bool labels, const char *expected) {
+/* What is looked at: settings, or labels under one engine or another. */
+enum { SETTINGS, LABELS, LABELS_OF_CRIO };
+
+static void check_found(const OciState *s, const AnnotationRules *rules, int what, const char *expected) {
         _cleanup_free_ char *text = NULL;
         size_t size;
         FILE *f = open_memstream(&text, &size);
 
         assert_non_null(f);
-        if (labels)
-                annotations_labels(s, rules, collect, f);
+        if (what != SETTINGS)
+                annotations_labels(s, what == LABELS_OF_CRIO, rules, collect, f);
         else
                 annotations_settings(s, rules, collect, f);
         assert_int_equal(fclose(f), 0);
@@ -137,7 +148,7 @@ static void count(const ConfProblem *p, void *userdata) {
         ++*(unsigned *) userdata;
 }
 
-static void check_rules_of(const OciState *s, const char *text, unsigned problems, bool labels, const char *expected) {
+static void check_rules_of(const OciState *s, const char *text, unsigned problems, int what, const char *expected) {
         char path[] = "/tmp/test-oci.XXXXXX";
         AnnotationRules rules;
         unsigned n = 0;
@@ -147,20 +158,29 @@ static void check_rules_of(const OciState *s, const char *text, unsigned problem
         assert_int_equal(annotation_rules_read(path, count, &n, &rules), 0);
         assert_int_equal(unlink(path), 0);
         assert_int_equal(n, problems);
-        check_found(s, &rules, labels, expected);
+        check_found(s, &rules, what, expected);
 }
 
 static void check_rules(const OciState *s, const char *text, unsigned problems, const char *expected) {
-        check_rules_of(s, text, problems, false, expected);
+        check_rules_of(s, text, problems, SETTINGS, expected);
 }
 
 /* What a pod's author writes is a claim, and never what the engine says itself. */
 static void test_labels(void **state) {
         static const struct {
                 const char *annotations, *rules, *expected;
+                bool of_crio;
         } cases[] = {
                         {"\"io.kubernetes.cri.sandbox-namespace\":\"mine\",\"io.kubernetes.pod.namespace\":\"prod\"",
-                                        "", "label.namespace=mine\n"},
+                                        "", "label.namespace=mine\n", false},
+                        /* CRI-O hands on what a pod's author annotates as containerd would. */
+                        {"\"io.kubernetes.cri.sandbox-namespace\":\"prod\",\"io.kubernetes.pod.namespace\":\"mine\"",
+                                        "", "label.namespace=mine\n", true},
+                        {"\"io.kubernetes.cri.sandbox-namespace\":\"prod\",\"xsched.org/pod-label.app\":\"forged\"",
+                                        "RaisingAnnotations=pod-label", "", true},
+                        /* And containerd, where it is told to, as CRI-O would. */
+                        {"\"io.kubernetes.cri-o.Labels\":\"{\\\"app\\\":\\\"forged\\\"}\"",
+                                        "RaisingAnnotations=pod-label", "", false},
                         {"\"io.kubernetes.pod.namespace\":\"prod\"", "", "label.namespace=prod\n"},
                         {"\"xsched.org/priority-class\":\"high\",\"xsched.org/pod-label.app\":\"web\"", "",
                                         "claim.priority-class=high\nclaim.pod-label.app=web\n"},
@@ -171,8 +191,8 @@ static void test_labels(void **state) {
                                         "RaisingAnnotations=pod-label", "label.pod-label.example.com/a=\n"},
                         {"\"xsched.org/pod-label.app\":\"forged\","
                          "\"io.kubernetes.cri-o.Labels\":\"{\\\"app\\\":\\\"web\\\",\\\"n\\\":1}\"",
-                                        "RaisingAnnotations=pod-label", "label.pod-label.app=web\n"},
-                        {"\"io.kubernetes.cri-o.Labels\":\"[\",\"xsched.org/pod-label.app\":\"forged\"", "", ""},
+                                        "RaisingAnnotations=pod-label", "label.pod-label.app=web\n", true},
+                        {"\"io.kubernetes.cri-o.Labels\":\"[\",\"xsched.org/pod-label.app\":\"forged\"", "", "", true},
                         {"\"xsched.org/pod-label.app\":\"a\\nb\",\"xsched.org/priority-class\":\"\"", "", ""},
         };
 
@@ -183,7 +203,7 @@ static void test_labels(void **state) {
                 (void) snprintf(text, sizeof(text), "{\"annotations\":{%s}}", cases[i].annotations);
                 (void) snprintf(rules, sizeof(rules), "[Containers]\n%s\n", cases[i].rules);
                 parse(text, &s);
-                check_rules_of(&s, rules, 0, true, cases[i].expected);
+                check_rules_of(&s, rules, 0, cases[i].of_crio ? LABELS_OF_CRIO : LABELS, cases[i].expected);
                 oci_state_done(&s);
         }
 }
@@ -199,7 +219,7 @@ static void test_annotations(void **state) {
 
         parse(text, &s);
         assert_int_equal(annotation_rules_read("/nonexistent", count, NULL, &rules), 0);
-        check_found(&s, &rules, false, lowering);
+        check_found(&s, &rules, SETTINGS, lowering);
         check_rules(&s, "", 0, lowering);
         check_rules(&s, "[Containers]\nRaisingAnnotations=class weight\n", 0, "lower.priority=9\nclass=idle\n");
         check_rules(&s, "[Containers]\nRaisingAnnotations=class\nRaisingAnnotations=\n", 0, lowering);
@@ -207,7 +227,7 @@ static void test_annotations(void **state) {
         check_rules(&s, "[Containers]\nRaisingAnnotations=class, priority\n", 1, lowering);
         check_rules(&s, "[Containers]\nRaisingAnnotation=class\n", 1, lowering);
         check_rules(&s, "RaisingAnnotations=class\n", 1, lowering);
-        check_found(&s, &rules, true, "label.pod=web\nlabel.namespace=prod\n");
+        check_found(&s, &rules, LABELS, "label.pod=web\nlabel.namespace=prod\n");
         oci_state_done(&s);
 }
 
@@ -275,6 +295,7 @@ int main(int argc, char *argv[]) {
                         cmocka_unit_test(test_no_state),
                         cmocka_unit_test(test_root),
                         cmocka_unit_test(test_cgroup),
+                        cmocka_unit_test(test_engine),
                         cmocka_unit_test(test_labels),
                         cmocka_unit_test(test_annotations),
                         cmocka_unit_test(test_preload_text),
