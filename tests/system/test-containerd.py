@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Containers of containerd with one of our CDI devices, in the cgroups that kubelet makes for pods.
 
-containerd applies CDI and NRI where kubelet asks it to (CRI), and not for ctr, so the device's edits are put into the
-container's specification here."""
+containerd applies CDI where kubelet asks it to (CRI), and not for ctr. WithContainerd runs containers by ctr, and puts
+the device's edits into their specifications itself. AsKubelet asks as kubelet does: containerd applies them."""
 
 import json
 import os
 import signal
 import subprocess
 
+import cri
 import inside
 from image import make_image
 from inside import CLIENT, Case, run, until, write
@@ -53,20 +54,51 @@ def edited(spec, device):
     return spec, len(found)
 
 
-class WithContainerd(Case):
+class PodCase(Case):
     @classmethod
     def setUpClass(cls):
-        make_image(IMAGE, USR)
-        run("systemctl", "start", "containerd")
+        if not os.path.exists(IMAGE):
+            make_image(IMAGE, USR)
+            cls.write_classes()
+
+    @staticmethod
+    def write_classes():
         # What would be a node's classes: by namespace, by priority class, by pod.
         for name, priority, match in (
             ("10-online", 40, "PriorityClass=online"),
             ("20-research", 30, "Namespace=research-*"),
             ("30-besteffort", -30, "Pod=besteffort:*"),
+            ("40-team", -40, "PodLabel=team=a*"),
         ):
             write(f"/etc/xsched/classes.d/{name}.class", CLASS.format(priority=priority, match=match))
         run("systemctl", "restart", "xsched")
         run("xschedctl", "cdi", "generate")
+
+    def settle(self, client, expected):
+        def got():
+            return tuple(self.get(p, client, CLIENT) for p in ("Priority", "Class"))
+
+        until(lambda: got() == expected, f"{expected}, not {got()}")
+
+    def check_pod(self, driver, client, container):
+        pod, _, name = TREES[driver]
+        name = name.replace(IDS[driver], container)
+        self.assertEqual(self.get("Group", client, CLIENT), f"{pod}/{name}")
+        self.assertEqual(self.get("Pod", client, CLIENT), UID)
+        self.assertEqual(self.get("PodQOS", client, CLIENT), QOS[driver])
+        return f"/sys/fs/cgroup{pod}/{name}"
+
+    @staticmethod
+    def attributes(directory):
+        names = [n for n in os.listxattr(directory) if n.startswith("user.xsched.")]
+        return {n.removeprefix("user.xsched."): os.getxattr(directory, n).decode() for n in names}
+
+
+class WithContainerd(PodCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        run("systemctl", "start", "containerd")
 
     def setUp(self):
         super().setUp()
@@ -110,25 +142,12 @@ class WithContainerd(Case):
             raise AssertionError(f"not ready: {line!r} {p.communicate()}\n{inside.log_tail()}")
         return until(lambda: [c[-1] for c in self.call("ListClients")[0]], "it to register")[0]
 
-    def settle(self, client, expected):
-        def got():
-            return tuple(self.get(p, client, CLIENT) for p in ("Priority", "Class"))
-
-        until(lambda: got() == expected, f"{expected}, not {got()}")
-
-    def check_pod(self, driver, client):
-        pod, _, name = TREES[driver]
-        self.assertEqual(self.get("Group", client, CLIENT), f"{pod}/{name}")
-        self.assertEqual(self.get("Pod", client, CLIENT), UID)
-        self.assertEqual(self.get("PodQOS", client, CLIENT), QOS[driver])
-        return f"/sys/fs/cgroup{pod}/{name}"
-
     def test_pods(self):
         """By both drivers: known as the pod, and its class by the names that containerd gives, or by its quality."""
         for driver, expected in (("systemd", (0, "default")), ("cgroupfs", (-30, "30-besteffort"))):
             with self.subTest(driver):
                 client = self.start(driver)
-                self.check_pod(driver, client)
+                self.check_pod(driver, client, IDS[driver])
                 self.settle(client, expected)
                 self.tearDown()
                 self.setUp()
@@ -145,12 +164,8 @@ class WithContainerd(Case):
                         "io.kubernetes.cri.sandbox-name": "train",
                     },
                 )
-                directory = self.check_pod(driver, client)
-                labels = {n: os.getxattr(directory, n).decode() for n in os.listxattr(directory)}
-                self.assertEqual(
-                    {k: v for k, v in labels.items() if k.startswith("user.xsched.")},
-                    {"user.xsched.label.namespace": "research-7", "user.xsched.label.pod": "train"},
-                )
+                directory = self.check_pod(driver, client, IDS[driver])
+                self.assertEqual(self.attributes(directory), {"label.namespace": "research-7", "label.pod": "train"})
                 self.settle(client, (30, "20-research"))
                 self.tearDown()
                 self.setUp()
@@ -192,6 +207,66 @@ class WithContainerd(Case):
             "systemd", {"io.kubernetes.cri.sandbox-namespace": "research-7"}, device="xsched.org/class=batch"
         )
         self.settle(client, (-50, "batch"))
+
+
+class AsKubelet(PodCase):
+    """Pods and containers over CRI, by both cgroup drivers."""
+
+    COMMAND = ("/bin/sh", "-c", f"sleep infinity | {inside.TEST_CLIENT} {inside.DEVICE_ID} 1")
+    MOUNTS = ((f"{USR}/usr", "/usr"), ("/mnt/build", "/mnt/build"))
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cri.configure("systemd")
+        cri.import_images(IMAGE)
+
+    def setUp(self):
+        super().setUp()
+        self.runtime = cri.Runtime()
+        self.pods = []
+
+    def tearDown(self):
+        for pod in self.pods:
+            self.runtime.remove_pod(pod)
+        self.runtime.channel.close()
+        super().tearDown()
+
+    def start(self, driver, namespace, annotations=None, labels=None, device="xsched.org/class=default"):
+        """A container of a pod, both named as the author likes; returns (its id, its client)."""
+        parent = os.path.basename(TREES[driver][0]) if driver == "systemd" else TREES[driver][0]
+        config = self.runtime.sandbox("train", namespace, UID, parent, labels or {}, annotations or {})
+        self.pods.append(self.runtime.run_pod(config))
+        env = {"PATH": "/usr/bin", "LD_LIBRARY_PATH": "/opt/xsched"}
+        devices = [device] if device else []
+        container = self.runtime.run_container(self.pods[-1], config, "worker", self.COMMAND, self.MOUNTS, devices, env)
+        client = until(lambda: [c[-1] for c in self.call("ListClients")[0]], "it to register")[0]
+        return container, client
+
+    def test_pods(self):
+        """The device's class and labels, by what containerd itself says; the author's annotations only lower."""
+        for driver in TREES:
+            with self.subTest(driver):
+                self.runtime.channel.close()
+                cri.configure(driver)
+                self.runtime = cri.Runtime()
+                forged = {
+                    "io.kubernetes.cri.sandbox-namespace": "kube-system",
+                    "xsched.org/class": "interactive",
+                    "xsched.org/priority": "-60",
+                    "xsched.org/priority-class": "online",
+                    "xsched.org/pod-label.team": "a\u00e4\n[Class]=\u202e",
+                    "xsched.org/pod-label.../../x": "y",
+                    "cdi.k8s.io/forged": "xsched.org/class=interactive",
+                }
+                container, client = self.start(driver, "research-7", forged, device="xsched.org/class=batch")
+                directory = self.check_pod(driver, client, container)
+                found = self.attributes(directory)
+                self.assertEqual((found["label.namespace"], found["label.pod"]), ("research-7", "train"))
+                self.assertEqual(found["class"], "batch")
+                self.settle(client, (-60, "batch"))
+                self.tearDown()
+                self.setUp()
 
 
 if __name__ == "__main__":
