@@ -230,9 +230,10 @@ def encode(kind, serial, fields, signature="", args=(), flags=0):
 class Connection:
     """`ahead`: calls are sent without waiting for the end of the authentication, as the libraries in programs do."""
 
+    expected = ()  # lines of the authentication, still to come
+
     def __init__(self, address, hello=True, ahead=False):
         self.socket = _connect(address) if isinstance(address, str) else address
-        self.expected = []
         if ahead:
             self.socket.sendall(b"\0AUTH EXTERNAL\r\nDATA\r\nNEGOTIATE_UNIX_FD\r\nBEGIN\r\n")
             self.expected = [b"DATA", b"OK", b"AGREE_UNIX_FD"]
