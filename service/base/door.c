@@ -26,6 +26,7 @@
 #include "log.h"
 #include "messages.h"
 #include "relay.h"
+#include "short-slice.h"
 
 #ifndef SO_PEERPIDFD
 #        define SO_PEERPIDFD 77
@@ -377,6 +378,7 @@ static void *door_main(void *userdata) {
         Door *d = userdata;
 
         (void) pthread_setname_np(pthread_self(), "door");
+        (void) short_slice_set();
         while (!is_closed(d)) {
                 end_bans(d);
                 int fd = accept4(d->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);

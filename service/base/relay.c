@@ -27,6 +27,7 @@
 #include "common/time-util.h"
 #include "ends.h"
 #include "relay.h"
+#include "short-slice.h"
 
 #define EVENTS_MAX  64
 #define FDS_OUT_MAX 16U
@@ -432,6 +433,7 @@ static void *relay_main(void *userdata) {
         Relay *r = userdata;
 
         (void) pthread_setname_np(pthread_self(), "relay");
+        (void) short_slice_set();
         for (;;) {
                 int n = epoll_wait(r->epoll, events, EVENTS_MAX, r->ready ? 0 : -1);
 

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Ordinary users who take more than their part of the service: of its time, and of what systemd keeps for it."""
 
+import ctypes
 import os
 import pathlib
 import pwd
 import signal
+import struct
 import time
 import unittest
 
@@ -15,6 +17,7 @@ HOSTILE, HONEST = "games", "daemon"
 UID = pwd.getpwnam(HOSTILE).pw_uid
 CROWD = 50000
 SOCKET = "/run/xschedd-client/socket"
+SCHED_GETATTR = 315 if os.uname().machine == "x86_64" else 275
 CONNECTS = """
 import socket, sys
 refused = False
@@ -40,8 +43,17 @@ def cpu(pid, task=""):
 
 
 def threads_of(pid):
+    """By number."""
     tasks = f"/proc/{pid}/task"
-    return [pathlib.Path(tasks, t, "comm").read_text(encoding="utf-8").strip() for t in os.listdir(tasks)]
+    return {int(t): pathlib.Path(tasks, t, "comm").read_text(encoding="utf-8").strip() for t in os.listdir(tasks)}
+
+
+def slice_ns(tid):
+    """0: the kernel does not tell."""
+    attributes = ctypes.create_string_buffer(56)
+    if ctypes.CDLL(None).syscall(SCHED_GETATTR, tid, attributes, 56, 0) < 0:
+        raise OSError("sched_getattr")
+    return struct.unpack_from("Q", attributes.raw, 24)[0]
 
 
 class Attacks(Case):
@@ -106,7 +118,7 @@ class Attacks(Case):
         lingering = ("/usr/bin/python3", "-B", "/mnt/source/tests/lib/lingering.py", SYSTEM_BUS)
         self.client(f"--uid={HOSTILE}", program=lingering)
         self.assertEqual(self.get("NClients"), 1)
-        self.assertNotIn("strangers", threads_of(int(show("xsched", "MainPID"))), "the bus has passed one on")
+        self.assertNotIn("strangers", threads_of(int(show("xsched", "MainPID"))).values(), "the bus has passed one on")
         self.assertIn(client.ask("begin 0"), ("tracked", "untracked"))
 
     def test_descriptors_at_the_socket(self):
@@ -118,7 +130,7 @@ class Attacks(Case):
             self.client(f"--uid={HOSTILE}", program=program)
         finally:
             os.kill(pid, signal.SIGCONT)
-        until(lambda: "aside" in threads_of(pid), "some to be put aside")
+        until(lambda: "aside" in threads_of(pid).values(), "some to be put aside")
         self.assertIn(self.honest().ask("begin 0"), ("tracked", "untracked"))
 
     def test_connects_on_and_on(self):
@@ -130,6 +142,14 @@ class Attacks(Case):
             f"User {UID} has connected to the socket too often", run("journalctl", "-b", "-u", "xsched.service")
         )
         until(lambda: not os.listxattr(SOCKET), "it to end")
+
+    def test_who_carries_messages_waits_for_nobodys_slice(self):
+        """The hardened unit lets it say so, and the kernel knows it since 6.12."""
+        self.honest()
+        threads = threads_of(int(show("xsched", "MainPID")))
+        slices = {name: slice_ns(tid) for tid, name in threads.items()}
+        if slices["xschedd"] > 0:
+            self.assertEqual((slices["relay"], slices["door"]), (100000, 100000))
 
     def test_full_store(self):
         """Systemd keeps 42 fds: two for the state, and five for each of eight clients; a user has a fourth of that."""

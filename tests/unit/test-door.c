@@ -1,29 +1,21 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The door: who has come in, with pidfds from the kernel and without, and what goes to and fro
+ * The door: who has come in, with pidfds from the kernel and without
  */
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "common/macro.h"
 #include "common/process.h"
 #include "service/base/aside.h"
-#include "service/base/door.h"
 #include "service/base/relay.h"
 #include "service/base/waker.h"
-#include "tests/lib/unit.h"
+#include "tests/unit/door-fixture.h"
 
 #ifndef SO_PEERPIDFD
 #        define SO_PEERPIDFD 77
@@ -83,55 +75,6 @@ static unsigned n_closed(void) {
         (void) pthread_mutex_unlock(&closing.lock);
         return n;
 }
-
-static char directory[] = "/tmp/xsched-test-door-XXXXXX", path[64];
-
-static int connect_to_door(void) {
-        struct sockaddr_un a = {.sun_family = AF_UNIX};
-        int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-        (void) snprintf(a.sun_path, sizeof(a.sun_path), "%s", path);
-        assert_int_equal(connect(fd, (struct sockaddr *) &a, sizeof(a)), 0);
-        return fd;
-}
-
-static Door *open_door(unsigned guests_max) {
-        Door *d;
-        int fd;
-
-        assert_int_equal(door_listen(path, &fd), 0);
-        assert_int_equal(door_new(fd, guests_max, NULL, NULL, &d), 0);
-        return d;
-}
-
-static void wait_for(int fd, short events) {
-        struct pollfd p = {.fd = fd, .events = events};
-
-        assert_int_equal(poll(&p, 1, -1), 1);
-}
-
-static DoorGuest take(Door *d) {
-        DoorGuest g = DOOR_GUEST_NULL;
-
-        wait_for(door_fd(d), POLLIN);
-        assert_int_equal(door_take(d, &g), 1);
-        return g;
-}
-
-static bool is_hung_up(int fd) {
-        char byte;
-
-        wait_for(fd, POLLIN | POLLRDHUP);
-        return recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) <= 0;
-}
-
-static int close_door(Door *d, int fd) {
-        (void) door_free(d);
-        assert_true(is_hung_up(fd));
-        safe_close(fd);
-        return unlink(path);
-}
-
 /* --- who it is --- */
 
 static void check_guest(bool old) {
@@ -307,164 +250,6 @@ static void test_rate(void **state) {
         safe_close(last);
         assert_int_equal(unlink(path), 0);
 }
-
-/* --- to and fro --- */
-
-static void say(int fd, const void *data, size_t size) {
-        assert_int_equal(send(fd, data, size, MSG_NOSIGNAL), size);
-}
-
-static void hear(int fd, const void *data, size_t size) {
-        uint8_t buf[256];
-        size_t n = 0;
-
-        assert_true(size <= sizeof(buf));
-        while (n < size) {
-                wait_for(fd, POLLIN);
-                ssize_t got = recv(fd, buf + n, size - n, 0);
-                assert_true(got > 0);
-                n += (size_t) got;
-        }
-        assert_memory_equal(buf, data, size);
-}
-
-static bool is_silent(int fd) {
-        struct pollfd p = {.fd = fd, .events = POLLIN};
-
-        return poll(&p, 1, 20) == 0;
-}
-
-#define EMPTY "l\1\0\1\0\0\0\0\1\0\0\0\0\0\0\0"
-#define FOUR  "l\1\0\1\4\0\0\0\1\0\0\0\0\0\0\0abcd"
-
-static void test_whole_messages(void **state) {
-        static const char begin[] = "\0AUTH\r\nBEGIN\r\n", empty[] = EMPTY, four[] = FOUR;
-        Door *d = open_door(64);
-
-        is_old_kernel = false;
-        int fd = connect_to_door();
-        DoorGuest g = take(d);
-        say(fd, "\0AUTH", 5);
-        hear(g.fd, "\0", 1);
-        assert_true(is_silent(g.fd)); /* a line that has no end */
-        say(fd, begin + 5, sizeof(begin) - 1 - 5);
-        hear(g.fd, begin + 1, sizeof(begin) - 2);
-
-        say(fd, empty, 7);
-        assert_true(is_silent(g.fd));
-        say(fd, empty + 7, sizeof(empty) - 1 - 7);
-        hear(g.fd, empty, sizeof(empty) - 1);
-        say(fd, four, sizeof(four) - 2);
-        assert_true(is_silent(g.fd));
-        say(fd, four + sizeof(four) - 2, 1);
-        hear(g.fd, four, sizeof(four) - 1);
-
-        say(g.fd, "OK 1234\r\n", 9);
-        hear(fd, "OK 1234\r\n", 9);
-        say(g.fd, "OK\r\nAGREE\r\n" FOUR, 11 + sizeof(four) - 1);
-        hear(fd, "OK\r\nAGREE\r\n" FOUR, 11 + sizeof(four) - 1);
-        say(g.fd, four, sizeof(four) - 1);
-        hear(fd, four, sizeof(four) - 1);
-        door_guest_done(&g);
-        assert_int_equal(close_door(d, fd), 0);
-}
-
-/* As programs do, who do not wait for an answer in between. */
-static void test_all_at_once(void **state) {
-        static const char all[] = "\0AUTH\r\nBEGIN\r\n" FOUR FOUR "l\1";
-        Door *d = open_door(64);
-
-        for (size_t part = 1; part < sizeof(all) - 1; part++) {
-                int fd = connect_to_door();
-                DoorGuest g = take(d);
-                say(fd, all, part);
-                say(fd, all + part, sizeof(all) - 1 - part);
-                hear(g.fd, all, sizeof(all) - 1 - 2);
-                safe_close(fd);
-                assert_true(is_hung_up(g.fd));
-                door_guest_done(&g);
-        }
-        int fd = connect_to_door();
-        DoorGuest g = take(d);
-        door_guest_done(&g);
-        assert_int_equal(close_door(d, fd), 0);
-}
-
-/* What the service sends along comes with its own message, also behind another one. */
-static void test_descriptors_come_with_their_message(void **state) {
-        static const char four[] = FOUR;
-        int sent[2];
-        Door *d = open_door(64);
-
-        int fd = connect_to_door();
-        DoorGuest g = take(d);
-        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sent), 0);
-        say(g.fd, four, sizeof(four) - 1);
-        struct iovec part = {.iov_base = (char *) four, .iov_len = sizeof(four) - 1};
-        union {
-                struct cmsghdr header;
-                char space[CMSG_SPACE(sizeof(int))];
-        } control = {.header = {CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS}};
-        struct msghdr m = {
-                        .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
-        memcpy(CMSG_DATA(&control.header), sent, sizeof(int));
-        assert_int_equal(sendmsg(g.fd, &m, 0), part.iov_len);
-        for (unsigned i = 0; i < 2; i++) {
-                char buf[sizeof(four) - 1];
-                struct iovec room = {.iov_base = buf, .iov_len = sizeof(buf)};
-                struct msghdr h = {
-                                .msg_iov = &room,
-                                .msg_iovlen = 1,
-                                .msg_control = &control,
-                                .msg_controllen = sizeof(control),
-                };
-                wait_for(fd, POLLIN);
-                assert_int_equal(recvmsg(fd, &h, MSG_WAITALL), sizeof(buf));
-                assert_int_equal(h.msg_controllen > 0, i == 1);
-        }
-        int got;
-        memcpy(&got, CMSG_DATA(&control.header), sizeof(got));
-        say(got, "x", 1);
-        hear(sent[1], "x", 1);
-        safe_close(got);
-        safe_close(sent[0]);
-        safe_close(sent[1]);
-        door_guest_done(&g);
-        assert_int_equal(close_door(d, fd), 0);
-}
-
-static void test_ends(void **state) {
-        static const char *const bad[] = {"AUTH\r\n", "\0\0"};
-        Door *d = open_door(64);
-
-        for (unsigned i = 0; i < ELEMENTSOF(bad); i++) {
-                int fd = connect_to_door();
-                DoorGuest g = take(d);
-                char data[4096] = {0};
-
-                memset(data + 1, 'x', sizeof(data) - 1);
-                if (i == 0)
-                        data[0] = 'A';
-                say(fd, data, sizeof(data));
-                assert_true(is_hung_up(fd));
-                safe_close(fd);
-                door_guest_done(&g);
-        }
-        int fd = connect_to_door();
-        DoorGuest g = take(d);
-        safe_close(fd);
-        assert_true(is_hung_up(g.fd));
-        door_guest_done(&g);
-
-        fd = connect_to_door();
-        g = take(d);
-        say(g.fd, "REJECTED\r\n", 10);
-        door_guest_done(&g); /* and what was said last is heard */
-        hear(fd, "REJECTED\r\n", 10);
-        assert_true(is_hung_up(fd));
-        assert_int_equal(close_door(d, fd), 0);
-}
-
 static unsigned n_fds(void) {
         DIR *d = opendir("/proc/self/fd");
         unsigned n = 0;
@@ -611,16 +396,6 @@ static void test_listen(void **state) {
         longest[sizeof(longest) - 1] = '\0';
         assert_int_equal(door_listen(longest, &fd), -ENAMETOOLONG);
 }
-
-static int make_directory(void **state) {
-        (void) snprintf(path, sizeof(path), "%s/socket", mkdtemp(directory) ?: "");
-        return chmod(directory, 0711);
-}
-
-static int remove_directory(void **state) {
-        return rmdir(directory);
-}
-
 int main(void) {
         const struct CMUnitTest tests[] = {
                         cmocka_unit_test(test_listen),
@@ -633,10 +408,6 @@ int main(void) {
                         cmocka_unit_test(test_who_cannot_be_closed_is_nobody_elses),
                         cmocka_unit_test(test_who_cannot_be_put_aside_is_banned),
                         cmocka_unit_test(test_rate),
-                        cmocka_unit_test(test_whole_messages),
-                        cmocka_unit_test(test_all_at_once),
-                        cmocka_unit_test(test_descriptors_come_with_their_message),
-                        cmocka_unit_test(test_ends),
         };
 
         return cmocka_run_group_tests(tests, make_directory, remove_directory);
