@@ -48,7 +48,8 @@ def render_attack(record, table):
             p99 = r[key][what]["p99_us"]
             cells += [f"{r[key][what][k]:.0f}" for k in ("p50_us", "p99_us")]
             cells += [
-                "" if key == other else f"{p99 / r[other][what]['p99_us']:.1f}x" for other in ("quiet", "yardstick")
+                "" if key in ("quiet", other) else f"{p99 / r[other][what]['p99_us']:.1f}x"
+                for other in ("quiet", "yardstick")
             ]
         return cells
 
@@ -56,16 +57,20 @@ def render_attack(record, table):
     for r in d["rows"]:
         rows.append(row(ATTACKS.get(r["attack"], r["attack"]), r, "attacked"))
         rows.append(row("- as busy, with others", r, "yardstick"))
-        rows.append(row("- quiet", r, "quiet"))
+        rows.append(row("- nobody attacks", r, "quiet"))
     columns = ["p50 us", "p99 us", "to quiet", "to yardstick"]
+    turns = len(d["rows"][0]["quiet"]["hold"]["p99_of_turns_us"])
+    quiet = [t for r in d["rows"] for t in r["quiet"]["registration"]["p99_of_turns_us"]]
     return (
         "Holds and registrations of one user beside another who attacks. The yardstick, and the line below "
         "each attack: as many processes that keep the CPUs and the bus busy without a word to the service. "
-        "Each is measured in five turns, by turns with its yardstick and with nobody there, and shown is the turn in the "
-        "middle. The aim is a p99 of 2x of quiet at most; on a machine that has fewer CPUs than there are attackers, "
-        "of the yardstick. An edge waits for some 10 µs of what is done for others when it comes, and not for "
-        "a whole call.\n\n"
+        f"Each is measured in {turns} turns, by turns with its yardstick and with nobody there, and shown is the turn in "
+        "the middle. The aim is a p99 of 2x of quiet at most; on a machine that has fewer CPUs than there are "
+        "attackers, of the yardstick. An edge waits for some 10 µs of what is done for others when it comes, and not "
+        "for a whole call. How much of a p99 is the machine's: with nobody there a turn's registrations had one of "
+        f"{min(quiet):.0f} to {max(quiet):.0f} us.\n\n"
         + "".join(f"- Beyond {TARGET}x of quiet: {line}\n" for line in beyond_target(d["rows"]))
         + "\n"
         + table(["", *("hold " + c for c in columns), *("registration " + c for c in columns)], rows)
+        + (f"\n{record['note']}\n" if "note" in record else "")
     )

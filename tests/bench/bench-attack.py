@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What honest users notice of those who attack the service: bench-attack.py [--quick|--check] [ATTACK...]; prints JSON
+"""What honest users notice of those who attack the service: bench-attack.py [--quick|--check] [--turns=N] [ATTACK...]
 
 Two honest operations, on a service on a bus of its own: a hold (from an edge of the one to the verdict of the other)
 and a registration (of a client with a queue, by the service's own socket, and by the bus where that does not let one
@@ -43,7 +43,7 @@ Level=crit
 CHECK = "--check" in sys.argv
 QUICK = CHECK or "--quick" in sys.argv
 CHECK_TURNS = 10
-TURNS = 1 if QUICK else 5
+TURNS = int(next((w[8:] for w in sys.argv if w.startswith("--turns=")), 1 if QUICK else 5))
 ROUNDS = 40 if QUICK else 300
 REGISTRATIONS = 10 if QUICK else 150
 NICE = ["nice", "-n", "-10"] if os.getuid() == 0 else []  # as xsched.service has it

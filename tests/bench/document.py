@@ -31,7 +31,7 @@ def provenance(record):
         f"Measured {record['date']}"
         + (f" at {record['source']}" if record["source"] else "")
         + f" on {m['cpu']}, {m['cpus']} CPUs, {m['system']}, kernel {m['kernel']}"
-        + (f", which had other work (load {m['load']:.1f})" if m["load"] > 0.5 else "")
+        + (f", which had other work (load {m['load']:.1f})" if (m["load"] or 0) > 0.5 else "")
         + f":\n\n    {record['command']}\n"
     )
 
