@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A latency job beside trainings, natively and scheduled, on a real GPU with PyTorch: prints one line of JSON.
+"""A latency job beside trainings, and trainings among themselves, natively and scheduled, on a real GPU with PyTorch:
+prints one line of JSON.
 
-bench-cuda.py [--batch=gemm|resnet50] [--most=N] [--seconds=S] [--layer=FILE] [--ways=NAME,...]
+bench-cuda.py [--batch=gemm,resnet50] [--beside=0,1,3,7] [--seconds=S] [--rounds=N] [--layer=FILE] [--ways=NAME,...]
+              [--weights=S]
                                                                                 inside of xsched-session
 
 Ways: native: no layer. scheduled: as everybody has it. gate: channels are never stopped. stop: they are, also with a
-version of the driver that was never seen at work. --verbose: what xschedd says of the device, after each.
+version of the driver that was never seen at work. What is compared is measured in turns, N rounds of it, because a
+machine is not equally fast from one moment to the next. --weights: also two trainings at 300:100, for S seconds.
+--verbose: what xschedd says of the device, after each.
 """
 
 import argparse
@@ -19,9 +23,10 @@ import threading
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 TENANT = os.path.join(HERE, "cuda/tenant.py")
-
-
 WAYS = {"native": {}, "scheduled": {}, "gate": {"XSCHED_CUDA_STOP": "0"}, "stop": {"XSCHED_CUDA_STOP": "any"}}
+MODES = ("eager", "graph")
+RANDOM_MODES = ("eager-random", "graph-random")  # beside the most, where channels are stopped
+SMALL_MEMORY = 100 << 30  # seven trainings of ResNet-50 in batches of 128 take more
 
 
 class Tenant:
@@ -37,7 +42,7 @@ class Tenant:
         line = self.process.stdout.readline()
         if not line:
             raise SystemExit(f"a tenant ended with status {self.process.wait()}")
-        return line
+        return json.loads(line)
 
     def ask(self, text):
         self.process.stdin.write(text + "\n")
@@ -47,22 +52,12 @@ class Tenant:
         self.process.wait()
 
 
-def set_priority(tenant, priority):
-    subprocess.run(["xschedctl", "set", str(tenant.process.pid), f"priority={priority}"], check=True)
-
-
-def measure(job, batch, how, seconds):
-    for b in batch:
-        b.ask(f"run {seconds + 1}")
-    if job:
-        job.ask(f"{how} {seconds}")
-    result = json.loads(job.read()) if job else {}
-    result["batch"] = round(sum(json.loads(b.read())["rate"] for b in batch), 2)
-    return result
-
-
 def xschedctl(*words):
     return subprocess.run(["xschedctl", *words], check=True, capture_output=True, text=True).stdout
+
+
+def set_settings(tenant, *settings):
+    xschedctl("set", str(tenant.process.pid), *settings)
 
 
 def show(*words):
@@ -81,21 +76,9 @@ class Watch:
     def look(self):
         while not self.over.wait(0.2):
             for line in xschedctl("dump").splitlines():
-                if " level=" in line and " drain=" in line:
-                    words = dict(w.partition("=")[::2] for w in line.split())
-                    drain = int(words["drain"])
-                    self.seen[
-                        words["level"],
-                        "none"
-                        if drain == 0
-                        else "< 1 ms"
-                        if drain < 1e6
-                        else "< 3 ms"
-                        if drain < 3e6
-                        else "unknown"
-                        if drain > 1e11
-                        else "more",
-                    ] += 1
+                words = dict(w.partition("=")[::2] for w in line.split())
+                if "level" in words and "drain" in words:
+                    self.seen[words["level"], f"{min(int(words['drain']) // 1000000, 1000)} ms"] += 1
 
     def end(self):
         self.over.set()
@@ -104,46 +87,128 @@ class Watch:
             print("  held, level and drain:", dict(self.seen), file=sys.stderr, flush=True)
 
 
+class Cell:
+    """What was measured of one row, in all rounds."""
+
+    def __init__(self):
+        self.ms, self.rates = [], []
+
+    def add(self, answer, rates):
+        self.ms += answer.get("ms", [])
+        self.rates.append(sum(rates))
+
+    def result(self):
+        ms = sorted(self.ms)
+        at = lambda q: ms[min(len(ms) - 1, int(q * len(ms)))]
+        found = {"batch": round(sum(self.rates) / len(self.rates), 3)}
+        if ms:
+            found.update({"n": len(ms), "p50": at(0.5), "p90": at(0.9), "p99": at(0.99), "max": ms[-1]})
+        return found
+
+
+def measure(cell, job, batch, how, seconds):
+    for b in batch:
+        b.ask(f"run {seconds + 0.3}")
+    if job:
+        job.ask(f"{how} {seconds}")
+    answer = job.read() if job else {}
+    cell.add(answer, [r["steps"] / r["seconds"] for r in (b.read() for b in batch)])
+
+
+def start_tenants(kinds, layer, extra, result):
+    tenants = [Tenant(kind, layer, extra) for kind in kinds]
+    for t in tenants:
+        result.update(t.read())
+    if result["memory"] < SMALL_MEMORY:
+        result["resnet50 batch"] = 64
+    return tenants
+
+
+def run_beside(name, job, batch, options):
+    """The job beside each number of trainings, in turns."""
+    cells, rows = collections.defaultdict(Cell), [(how, n) for how in MODES for n in options.beside]
+    if name in ("scheduled", "stop"):
+        rows += [(how, max(options.beside)) for how in RANDOM_MODES]
+    for i in range(options.rounds if name != "native" else 1):
+        if options.alone:
+            measure(cells["batch alone"], None, batch[:1], "", options.seconds)
+        for how, n in rows:
+            watch = Watch(name != "native" and options.verbose)
+            measure(cells[f"{how} beside {n}"], job, batch[:n], how, options.seconds)
+            watch.end()
+        print(name, i, {k: c.result() for k, c in cells.items()}, file=sys.stderr, flush=True)
+    return {k: c.result() for k, c in cells.items()}
+
+
+def run_weights(batch, options):
+    """Two trainings at 300:100, and each with the device for itself before and after: what each did, of what it does
+    alone."""
+    alone, shared = [Cell(), Cell()], [Cell(), Cell()]
+    for b, weight in zip(batch, (300, 100)):
+        set_settings(b, f"weight={weight}")
+    for i in range(2):
+        for cell, b in zip(alone, batch):
+            measure(cell, None, [b], "", options.weights / 4)
+        if i > 0:
+            continue
+        for b in batch:
+            b.ask(f"run {options.weights}")
+        for cell, b in zip(shared, batch):
+            r = b.read()
+            cell.add({}, [r["steps"] / r["seconds"]])
+    for b in batch:
+        xschedctl("reset", str(b.process.pid))
+    parts = [s.result()["batch"] / a.result()["batch"] for s, a in zip(shared, alone)]
+    return {"asked": [300, 100], "parts": parts, "share": parts[0] / sum(parts)}
+
+
+def run_kind(name, kind, job, options, result):
+    layer = options.layer if name != "native" else None
+    extra = dict(WAYS[name])
+    if kind == "resnet50" and result["memory"] < SMALL_MEMORY:
+        extra["RESNET50_BATCH"] = "64"
+    batch = start_tenants([kind] * max(options.beside), layer, extra, result)
+    found = run_beside(name, job, batch, options)
+    if layer and options.weights:
+        found["weights"] = run_weights(batch[:2], options)
+        print(name, "weights", found["weights"], file=sys.stderr, flush=True)
+    if layer and options.verbose:
+        show("show", "device:all")
+        show("list-queues", "--full")
+    for b in batch:
+        b.end()
+    return found
+
+
 def run_way(name, options, result):
     layer = options.layer if name != "native" else None
-    job = Tenant("latency", layer, WAYS[name])
-    batch = [Tenant(options.batch, layer, WAYS[name]) for _ in range(options.most)]
-    for t in (job, *batch):
-        result.update(json.loads(t.read()))
+    job = start_tenants(["latency"], layer, WAYS[name], result)[0]
     if layer:
-        set_priority(job, 200)
-        show("list-queues", "--full")
-    found = result[name] = {}
-    if options.alone:
-        found["batch alone"] = measure(None, batch[:1], "", options.seconds)["batch"]
-    for n in sorted(set(options.beside or (0, 1, options.most))):
-        for how in ("eager", "graph"):
-            watch = Watch(layer and options.verbose)
-            found[f"{how} beside {n}"] = measure(job, batch[:n], how, options.seconds)
-            watch.end()
-            print(name, how, n, found[f"{how} beside {n}"], file=sys.stderr, flush=True)
-            if layer and options.verbose:
-                show("show", "device:all")
-    if layer:
-        show("list-queues", "--full")
-    for t in (job, *batch):
-        t.end()
+        set_settings(job, "priority=200")
+    for kind in options.batch:
+        result.setdefault(kind, {})[name] = run_kind(name, kind, job, options, result)
+    job.end()
 
 
 def main():
     p = argparse.ArgumentParser()
-    p.add_argument("--batch", default="gemm")
-    p.add_argument("--most", type=int, default=7)
-    p.add_argument("--beside", type=lambda s: [int(n) for n in s.split(",")])
-    p.add_argument("--seconds", type=float, default=6)
+    p.add_argument("--batch", default=["gemm"], type=lambda s: s.split(","))
+    p.add_argument("--beside", default=[0, 1, 7], type=lambda s: [int(n) for n in s.split(",")])
+    p.add_argument("--seconds", type=float, default=3)
+    p.add_argument("--rounds", type=int, default=3)
+    p.add_argument("--weights", type=float, default=0)
     p.add_argument("--layer", default=os.path.join(HERE, "../../build/shim/libxsched-cuda.so"))
     p.add_argument("--ways", default="native,gate,stop")
     p.add_argument("--alone", action=argparse.BooleanOptionalAction, default=True)
     p.add_argument("--verbose", action="store_true")
+    p.add_argument("--keep", help="a file that gets what was found so far after each way")
     options = p.parse_args()
-    result = {"gpu": True, "batch": options.batch, "seconds": options.seconds}
+    result = {"gpu": True, "batch": options.batch, "seconds": options.seconds, "rounds": options.rounds}
     for name in options.ways.split(","):
         run_way(name, options, result)
+        if options.keep:
+            with open(options.keep, "w", encoding="utf-8") as f:
+                json.dump(result, f)
     print(json.dumps(result))
 
 

@@ -17,23 +17,20 @@
 #include <unistd.h>
 
 #include "fake-device.h"
+#include "fake-kernels.h"
 
-#define API __attribute__((visibility("default")))
+#define NAMED_NS 20000U /* what a kernel of a module takes, beside what it computes */
 
 static Context primaries[2];
-static _Thread_local int capture_mode; /* 0: global, 2: relaxed */
-static int n_global_captures;
 static atomic_bool initialised, ended;
 
-static void enter(void) {
+void fake_enter(void) {
         if (!ended)
                 return;
         static const char text[] = "libcuda was called after its end\n";
         (void) !write(STDERR_FILENO, text, sizeof(text) - 1);
         _exit(99);
 }
-
-#define ENTER enter()
 
 /* --- init, contexts, memory --- */
 
@@ -45,6 +42,12 @@ API int cuInit(unsigned flags) {
         ENTER;
         if (!atomic_exchange(&initialised, true))
                 atexit(end);
+        return SUCCESS;
+}
+
+API int cuDeviceGet(int *ret, int index) {
+        ENTER;
+        *ret = index;
         return SUCCESS;
 }
 
@@ -174,15 +177,31 @@ API int cuMemAlloc_v2(uint64_t *ret, size_t size) {
         return SUCCESS;
 }
 
+API int cuMemAllocHost_v2(void **ret, size_t size) {
+        ENTER;
+        *ret = calloc(1, size);
+        return SUCCESS;
+}
+
 API int cuMemFree_v2(uint64_t p) {
         ENTER;
         free((void *) (uintptr_t) p);
         return SUCCESS;
 }
 
+/* Its text is the module. */
+API int cuModuleLoadData(const void **ret, const void *text) {
+        ENTER;
+        *ret = text;
+        return SUCCESS;
+}
+
 API int cuModuleGetFunction(void **ret, void *module, const char *name) {
         ENTER;
-        *ret = strcmp(name, "triple") == 0 ? (void *) (uintptr_t) 0x1000 : NULL;
+        if (module)
+                *ret = (void *) (uintptr_t) fake_kernel_find(module, name);
+        else
+                *ret = strcmp(name, "triple") == 0 ? (void *) (uintptr_t) 0x1000 : NULL;
         return *ret ? SUCCESS : NOT_FOUND;
 }
 
@@ -233,11 +252,6 @@ API int cuStreamSynchronize_ptsz(FakeStream handle) {
         return cuStreamSynchronize(handle ? handle : (FakeStream) (uintptr_t) 2);
 }
 
-/* With the lock. */
-static bool may_ask(void) {
-        return capture_mode == 2 || n_global_captures == 0;
-}
-
 API int cuStreamQuery(FakeStream handle) {
         ENTER;
         Stream *s = fake_stream_of(handle, false);
@@ -248,7 +262,7 @@ API int cuStreamQuery(FakeStream handle) {
         if (s->capture) {
                 s->spoiled = true;
                 r = CAPTURE_UNSUPPORTED;
-        } else if (!may_ask())
+        } else if (!fake_may_ask())
                 r = CAPTURE_UNSUPPORTED;
         pthread_mutex_unlock(&fake_lock);
         return r;
@@ -302,7 +316,7 @@ API int cuEventQuery(Event *e) {
         if (fake_in_host_function)
                 return NOT_PERMITTED;
         pthread_mutex_lock(&fake_lock);
-        int r = e->captured || !may_ask() ? CAPTURE_UNSUPPORTED : e->reached == e->recorded ? SUCCESS : NOT_READY;
+        int r = e->captured || !fake_may_ask() ? CAPTURE_UNSUPPORTED : e->reached == e->recorded ? SUCCESS : NOT_READY;
         pthread_mutex_unlock(&fake_lock);
         return r;
 }
@@ -333,6 +347,11 @@ API int cuEventElapsedTime(float *ret, Event *from, Event *to) {
 /* --- work --- */
 
 static int launch(Stream *s, void *f, void **params) {
+        if (fake_kernel_is(f)) {
+                Op op = {.kind = OP_KERNEL, .kernel = f, .ns = NAMED_NS};
+                fake_kernel_read(f, params, op.params);
+                return fake_submit(s, op);
+        }
         if (f != (void *) (uintptr_t) 0x1000)
                 return INVALID_HANDLE;
         return fake_submit(s,
@@ -398,72 +417,6 @@ API int cuMemsetD8Async(uint64_t to, unsigned char value, size_t size, FakeStrea
 API int cuLaunchHostFunc(FakeStream stream, void (*f)(void *), void *userdata) {
         ENTER;
         return fake_submit(fake_stream_of(stream, false), (Op){.kind = OP_HOST, .host = f, .userdata = userdata});
-}
-
-/* --- captures --- */
-
-API int cuThreadExchangeStreamCaptureMode(int *mode) {
-        ENTER;
-        int was = capture_mode;
-        capture_mode = *mode;
-        *mode = was;
-        return SUCCESS;
-}
-
-API int cuStreamIsCapturing(FakeStream handle, int *ret) {
-        ENTER;
-        Stream *s = fake_stream_of(handle, false);
-        if (!s)
-                return INVALID_CONTEXT;
-        pthread_mutex_lock(&fake_lock);
-        *ret = s->capture != NULL;
-        pthread_mutex_unlock(&fake_lock);
-        return SUCCESS;
-}
-
-/* In global mode; other modes are not known here. */
-API int cuStreamBeginCapture_v2(Stream *s, int mode) {
-        ENTER;
-        Graph *g = calloc(1, sizeof(*g));
-        g->last = &g->first;
-        pthread_mutex_lock(&fake_lock);
-        s->capture = g;
-        s->spoiled = false;
-        n_global_captures++;
-        pthread_mutex_unlock(&fake_lock);
-        return SUCCESS;
-}
-
-API int cuStreamEndCapture(Stream *s, Graph **ret) {
-        ENTER;
-        pthread_mutex_lock(&fake_lock);
-        *ret = s->spoiled ? NULL : s->capture;
-        int r = s->spoiled ? CAPTURE_INVALIDATED : SUCCESS;
-        s->capture = NULL;
-        s->spoiled = false;
-        n_global_captures--;
-        pthread_mutex_unlock(&fake_lock);
-        return r;
-}
-
-API int cuGraphInstantiateWithFlags(Graph **ret, Graph *g, uint64_t flags) {
-        ENTER;
-        *ret = g;
-        return SUCCESS;
-}
-
-API int cuGraphLaunch(Graph *g, FakeStream handle) {
-        ENTER;
-        Stream *s = fake_stream_of(handle, false);
-        for (const Op *op = g->first; op; op = op->next) {
-                int r = fake_submit(s, *op);
-                if (r != SUCCESS)
-                        return r;
-                if (op->kind == OP_KERNEL)
-                        atomic_fetch_sub(&fake_n_launches, 1);
-        }
-        atomic_fetch_add(&fake_n_launches, 1);
-        return SUCCESS;
 }
 
 /* --- look-ups --- */

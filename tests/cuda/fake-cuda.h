@@ -11,6 +11,7 @@
 
 struct Context;
 struct Event;
+struct FakeNode;
 struct Graph;
 typedef struct Stream *FakeStream;
 
@@ -41,10 +42,13 @@ int cuCtxPopCurrent_v2(struct Context **ret);
 int cuCtxGetDevice(int *ret);
 int cuCtxDestroy_v2(struct Context *c);
 int cuCtxSynchronize(void);
+int cuDeviceGet(int *ret, int index);
 int cuDeviceGetPCIBusId(char *ret, int n, int device);
 int cuDeviceGetName(char *ret, int n, int device);
 int cuMemAlloc_v2(uint64_t *ret, size_t size);
 int cuMemFree_v2(uint64_t p);
+int cuMemAllocHost_v2(void **ret, size_t size);
+int cuModuleLoadData(const void **ret, const void *text);
 int cuModuleGetFunction(void **ret, void *module, const char *name);
 int cuStreamCreate(struct Stream **ret, unsigned flags);
 int cuStreamDestroy_v2(struct Stream *s);
@@ -63,6 +67,11 @@ int cuEventQuery(struct Event *e);
 int cuEventSynchronize(struct Event *e);
 int cuEventElapsedTime(float *ret, struct Event *from, struct Event *to);
 int cuGraphInstantiateWithFlags(struct Graph **ret, struct Graph *g, uint64_t flags);
+int cuGraphCreate(struct Graph **ret, unsigned flags);
+int cuGraphConditionalHandleCreate(uint64_t *ret, struct Graph *g, struct Context *c, unsigned value, unsigned flags);
+int cuGraphAddNode(void **ret, struct Graph *g, void *const *dependencies, size_t n, struct FakeNode *node);
+int cuStreamBeginCaptureToGraph(
+                struct Stream *s, struct Graph *g, const void *dependencies, const void *edges, size_t n, int mode);
 int cuGraphLaunch(struct Graph *g, FakeStream handle);
 int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                 unsigned shared, FakeStream stream, void **params, void **extra);

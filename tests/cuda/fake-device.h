@@ -11,6 +11,7 @@
 
 #include "fake-channels.h"
 #include "fake-cuda.h"
+#include "fake-kernels.h"
 
 enum {
         SUCCESS = 0,
@@ -32,6 +33,7 @@ typedef enum OpKind {
         OP_COPY,
         OP_SET,
         OP_HOST,
+        OP_BODY, /* in a graph only: another one, when its condition is not 0 */
 } OpKind;
 
 typedef struct Event Event;
@@ -43,6 +45,8 @@ typedef struct Op {
         int k;
         unsigned n;
         uint64_t ns;
+        const FakeKernel *kernel; /* NULL: it is the one of a, k and n */
+        uint64_t params[FAKE_PARAMS];
         Event *event;
         uint64_t generation;
         void *to;
@@ -50,6 +54,7 @@ typedef struct Op {
         size_t size;
         void (*host)(void *);
         void *userdata;
+        struct Graph *body;
 } Op;
 
 struct Event {
@@ -70,6 +75,7 @@ typedef struct Stream {
         uint64_t submitted, done;
         bool ending;
         Graph *capture;
+        int capture_mode;
         bool spoiled;
         struct Stream *next;
 } Stream;
@@ -98,3 +104,13 @@ Stream *fake_stream_of(FakeStream handle, bool per_thread);
 
 /* A result of the driver's. */
 int fake_submit(Stream *s, Op what);
+
+/* Whether this thread may ask about work now: nobody else captures in global mode, or it is in relaxed mode itself.
+ * With the lock. */
+bool fake_may_ask(void);
+
+/* At the begin of each function that programs call. */
+void fake_enter(void);
+
+#define API   __attribute__((visibility("default")))
+#define ENTER fake_enter()

@@ -12,25 +12,25 @@ import argparse
 import hashlib
 import json
 import os
-import random
 import subprocess
 import sys
-import threading
 import time
 
-HERE = os.path.dirname(os.path.realpath(__file__))
-WAYS = {"native": {}, "gate": {"XSCHED_CUDA_STOP": "0"}, "stop": {"XSCHED_CUDA_STOP": "any"}}
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../../tools/demo"))
+
+from holds import LAYER, Holder, environment  # pylint: disable=wrong-import-position
+
 WANTED = 20
 
 
 def train(steps):
     import torch
-    from tenant import resnet
+    from cuda_models import resnet18
 
     torch.use_deterministic_algorithms(True)
     torch.backends.cudnn.benchmark = False
     torch.manual_seed(7)
-    model = resnet((2, 2, 2, 2), False)
+    model = resnet18()
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)
     print("ready", flush=True)
     sys.stdin.readline()
@@ -49,26 +49,8 @@ def train(steps):
     print(digest.hexdigest(), flush=True)
 
 
-def hold_at_random(pid, over, seen):
-    rng = random.Random(1)
-    ask = lambda *words: subprocess.run(["xschedctl", *words], capture_output=True, text=True, check=False).stdout
-    while not over.is_set():
-        ask("suspend", str(pid))
-        time.sleep(rng.random() * 0.03)
-        held = [w for line in ask("dump").splitlines() for w in line.split() if w.startswith("level=")]
-        seen.extend(held)
-        ask("resume", str(pid))
-        time.sleep(rng.random() * 0.02)
-
-
 def run(name, options):
-    env = {
-        **{k: v for k, v in os.environ.items() if k != "LD_PRELOAD"},
-        **WAYS[name],
-        "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
-    }
-    if name != "native":
-        env["LD_PRELOAD"] = options.layer
+    env = environment(name, options.layer, CUBLAS_WORKSPACE_CONFIG=":4096:8")
     p = subprocess.Popen(
         [sys.executable, __file__, "--train", f"--steps={options.steps}"],
         env=env,
@@ -77,39 +59,23 @@ def run(name, options):
         stdout=subprocess.PIPE,
     )
     p.stdout.readline()
-    over, seen = threading.Event(), []
-    holder = threading.Thread(target=hold_at_random, args=(p.pid, over, seen))
     began = time.monotonic()
-    if name != "native":
-        holder.start()
+    holder = Holder(p.pid) if name != "native" else None
     p.stdin.write("go\n")
     p.stdin.flush()
     digest = p.stdout.readline().strip()
-    over.set()
-    if name != "native":
-        holder.join()
+    levels = holder.end() if holder else {}
     p.stdin.close()
     status = p.wait()
-    levels = {level: seen.count(level) for level in sorted(set(seen))}
-    print(
-        json.dumps(
-            {
-                "way": name,
-                "digest": digest[:16],
-                "seconds": round(time.monotonic() - began, 1),
-                "held, as seen": levels,
-                "status": status,
-            }
-        ),
-        flush=True,
-    )
+    what = {"way": name, "digest": digest[:16], "seconds": round(time.monotonic() - began, 1), "held, as seen": levels}
+    print(json.dumps({**what, "status": status}), flush=True)
     return digest if status == 0 else "", levels
 
 
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("--steps", type=int, default=300)
-    p.add_argument("--layer", default=os.path.join(HERE, "../../../build/shim/libxsched-cuda.so"))
+    p.add_argument("--layer", default=LAYER)
     p.add_argument("--train", action="store_true")
     options = p.parse_args()
     if options.train:

@@ -3,59 +3,26 @@
 """A tenant that uses PyTorch, as anybody's does: it knows nothing of xsched.
 
 tenant.py proof            what was launched, phase by phase, as torch.profiler counts it and as the layer does
-tenant.py latency          ResNet-18, one picture at a time; reads "eager SECONDS" or "graph SECONDS"
-tenant.py gemm|resnet50    training; reads "run SECONDS"
+tenant.py latency          ResNet-18, one picture at a time; reads "eager SECONDS", "graph SECONDS", or one of these
+                           with "-random" behind the word, for moments that nobody can foresee; says how long each took
+tenant.py gemm|resnet50    training; reads "run SECONDS", and says how many steps it did, and in what time
 
 The last two say what they run on when they have warmed up, and answer each line by one of JSON.
 """
 
-import ctypes
 import json
+import os
+import random
 import sys
 import time
 
 import torch
 from torch import nn
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../../tools/demo"))
+from cuda_models import layer_count, launches_seen, resnet18, resnet50  # pylint: disable=wrong-import-position
+
 PERIOD = 0.025
-LAUNCHES = ("cuLaunchKernel", "cuLaunchKernelEx", "cuLaunchCooperativeKernel")
-LAUNCHES += tuple(f"{name}_ptsz" for name in LAUNCHES)
-
-
-class Block(nn.Module):
-    def __init__(self, n_in, n, stride, bottleneck):
-        super().__init__()
-        n_out = n * 4 if bottleneck else n
-        convolve = lambda a, b, k, s=1: nn.Sequential(nn.Conv2d(a, b, k, s, k // 2, bias=False), nn.BatchNorm2d(b))
-        if bottleneck:
-            self.body = nn.Sequential(
-                convolve(n_in, n, 1), nn.ReLU(), convolve(n, n, 3, stride), nn.ReLU(), convolve(n, n_out, 1)
-            )
-        else:
-            self.body = nn.Sequential(convolve(n_in, n, 3, stride), nn.ReLU(), convolve(n, n, 3))
-        self.short = nn.Identity() if stride == 1 and n_in == n_out else convolve(n_in, n_out, 1, stride)
-
-    def forward(self, x):
-        return torch.relu(self.body(x) + self.short(x))
-
-
-def resnet(counts, bottleneck):
-    n_in, layers = 64, [nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
-    for i, count in enumerate(counts):
-        for k in range(count):
-            layers.append(Block(n_in, 64 << i, 2 if i > 0 and k == 0 else 1, bottleneck))
-            n_in = (64 << i) * (4 if bottleneck else 1)
-    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(n_in, 1000)).cuda()
-
-
-def library():
-    try:
-        f = ctypes.CDLL(None).xsched_cuda_count
-    except AttributeError:
-        return None
-    f.restype = ctypes.c_uint64
-    f.argtypes = [ctypes.c_char_p]
-    return f
 
 
 # --- proof ---
@@ -74,7 +41,7 @@ except ImportError:
 
 
 def phases():
-    model = resnet((2, 2, 2, 2), False).eval()
+    model = resnet18().eval()
     x = torch.randn(1, 3, 224, 224, device="cuda")
     a = torch.randn(2048, 2048, device="cuda", dtype=torch.bfloat16)
     own = torch.cuda.Stream()
@@ -93,7 +60,7 @@ def phases():
             torch.matmul(a, a)
 
     def training():
-        m = resnet((2, 2, 2, 2), False)
+        m = resnet18()
         o = torch.optim.SGD(m.parameters(), lr=0.01)
         for _ in range(3):
             o.zero_grad()
@@ -140,8 +107,7 @@ def kernels(p):
 def proof():
     from torch.profiler import ProfilerActivity, profile
 
-    count = library()
-    launched = lambda: sum(count(n.encode()) for n in LAUNCHES) if count else -1
+    count, launched = layer_count(), launches_seen
     table, model, x = phases()
     result = {}
     for name, f in table.items():
@@ -176,14 +142,16 @@ def proof():
 
 
 def serve(handlers):
-    print(json.dumps({"device": torch.cuda.get_device_name(), "torch": torch.__version__.split("+")[0]}), flush=True)
+    about = {"device": torch.cuda.get_device_name(), "torch": torch.__version__.split("+")[0]}
+    about["memory"] = torch.cuda.get_device_properties(0).total_memory
+    print(json.dumps(about), flush=True)
     for line in sys.stdin:
         how, seconds = line.split()
         print(json.dumps(handlers[how](float(seconds))), flush=True)
 
 
 def latency():
-    model = resnet((2, 2, 2, 2), False).eval()
+    model = resnet18().eval()
     x = torch.randn(1, 3, 224, 224, device="cuda")
     graph = torch.cuda.CUDAGraph()
     with torch.no_grad():
@@ -193,7 +161,7 @@ def latency():
         with torch.cuda.graph(graph):
             out = model(x)
 
-    def measure(f, seconds):
+    def measure(f, seconds, jitter=0):
         took, end, due = [], time.monotonic() + seconds, time.monotonic()
         while due < end:
             time.sleep(max(0, due - time.monotonic()))
@@ -201,10 +169,8 @@ def latency():
             f()
             torch.cuda.synchronize()
             took.append(time.monotonic() - began)
-            due = max(due + PERIOD, time.monotonic())
-        took.sort()
-        at = lambda q: round(took[min(len(took) - 1, int(q * len(took)))] * 1000, 3)
-        return {"n": len(took), "p50": at(0.5), "p90": at(0.9), "p99": at(0.99), "max": at(1)}
+            due = max(due + PERIOD * (1 + jitter * random.uniform(-1, 1)), time.monotonic())
+        return {"ms": [round(1000 * t, 3) for t in took]}
 
     def eager():
         with torch.no_grad():
@@ -212,7 +178,14 @@ def latency():
 
     for f in (eager, graph.replay):
         measure(f, 1)
-    serve({"eager": lambda s: measure(eager, s), "graph": lambda s: measure(graph.replay, s)})
+    serve(
+        {
+            "eager": lambda s: measure(eager, s),
+            "graph": lambda s: measure(graph.replay, s),
+            "eager-random": lambda s: measure(eager, s, 0.8),
+            "graph-random": lambda s: measure(graph.replay, s, 0.8),
+        }
+    )
 
 
 def train(kind):
@@ -220,8 +193,9 @@ def train(kind):
         model = nn.Linear(8192, 28672, bias=False, device="cuda", dtype=torch.bfloat16)
         x = torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16)
     else:
-        model = resnet((3, 4, 6, 3), True)
-        x = torch.randn(128, 3, 224, 224, device="cuda")
+        model = resnet50()
+        batch = int(os.environ.get("RESNET50_BATCH", "128"))
+        x = torch.randn(batch, 3, 224, 224, device="cuda")
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
 
     def step():
@@ -236,7 +210,7 @@ def train(kind):
                 step()
             torch.cuda.synchronize()
             n += 2
-        return {"rate": n / (time.monotonic() - began)}
+        return {"steps": n, "seconds": time.monotonic() - began}
 
     run(1)
     serve({"run": run})
