@@ -73,6 +73,8 @@
  *   flying       Relaxed, two words that need not belong together: an estimate, from clients that know their launches
  *                better than by their mean. The service believes it no more than any other statement of a queue about
  *                itself.
+ *   expected     Relaxed. After a change the client marks the slot dirty and writes the eventfd, unless nothing is
+ *                watched. The service takes it as a hint of when, and gives nobody more for it than forecast.h says.
  *   threshold,   Relaxed: they limit how much may be in flight; a stale value is used for one launch at most.
  *   budget, lead
  *   stamps       launched_ns is stored when in flight goes 0 -> n, and moved forward when the client learns that the
@@ -209,7 +211,8 @@ typedef struct PageSlot {
         uint8_t _pad3[4];
         _Atomic uint64_t flying_ns;       /* device time of all launches in flight; 0: unknown */
         _Atomic uint64_t flying_since_ns; /* CLOCK_MONOTONIC: the last completion, or the first launch */
-        uint8_t _pad2[PAGE_LINE - 40];
+        _Atomic uint64_t expected_ns;     /* when the application expects its next launch; see "expected" above */
+        uint8_t _pad2[PAGE_LINE - 48];
 } PageSlot;
 
 _Static_assert(sizeof(PageHeader) <= PAGE_HEADER_SIZE, "header fits its page");

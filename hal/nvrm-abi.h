@@ -137,6 +137,10 @@ enum {
         NVRM_CMD_GPU_GET_ID = 0x20800142,       /* of a subdevice */
         NVRM_CMD_DISABLE_CHANNELS = 0x2080110b, /* of a subdevice */
         NVRM_CMD_GROUP_SCHEDULE = 0xa06c0101,   /* GPFIFO_SCHEDULE: starts to run the group */
+        NVRM_CMD_GROUP_SET_SLICE = 0xa06c0103,
+        NVRM_CMD_GROUP_GET_SLICE = 0xa06c0104,
+        NVRM_CMD_GROUP_SET_INTERLEAVE = 0xa06c0107,
+        NVRM_CMD_GROUP_GET_INTERLEAVE = 0xa06c0108,
         NVRM_CMD_CHANNEL_SCHEDULE = 0xa06f0103,
         NVRM_CMD_CHANNEL_SCHEDULE_OF_ANY =
                         0x6f0103, /* the same for any channel class, without the class's first byte */
@@ -151,6 +155,14 @@ typedef struct NvrmPciInfo {
         uint32_t domain;
         uint16_t bus, slot;
 } NvrmPciInfo;
+
+typedef struct NvrmSlice {
+        uint64_t usec;
+} NvrmSlice;
+
+typedef struct NvrmInterleave {
+        uint32_t level; /* 0: low, 1: medium, 2: high */
+} NvrmInterleave;
 
 #define NVRM_CHANNELS_MAX 64U /* in one call */
 

@@ -192,7 +192,11 @@ int xsched_get_counters(XschedCounters *ret);
 /* Sets a hint of this process, which is sent in the background. Hints can only lower what the service decided. Names
  * and values: "Priority" (-255..255), "Weight" (1..10000), "Threshold" (0..65535 launches in flight), "Deadline" and
  * "Laxity" (0..3600000000 microseconds; 0: none), "Critical" (-255..255: the priority once the laxity is used up),
- * "Utilization" (1..100 percent). Returns 0; -EINVAL: unknown name; -ERANGE: value out of range. */
+ * "Utilization" (1..100 percent).
+ *
+ * "WillLaunch" (0..2000000 microseconds from now) says when the process launches next, so that those whom it has
+ * precedence over can be held a little before, as forecasts do for who comes regularly. It is told at once, counts once,
+ * and costs others no more than forecasts may. Returns 0; -EINVAL: unknown name; -ERANGE: value out of range. */
 int xsched_hint(const char *name, int64_t value);
 
 #define XSCHED_HOLD_CHILDREN UINT64_C(1) /* includes processes that the caller starts */

@@ -579,6 +579,7 @@ unsigned arbiter_client_woke(Client *c) {
                         if (!q)
                                 continue;
                         n++;
+                        forecast_heard(q);
                         edge_look(q);
                         if (quick_heard(q))
                                 edge_sync_watch(q);

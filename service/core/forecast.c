@@ -9,6 +9,7 @@
 #include <utlist.h>
 
 #include "entity.h"
+#include "queue.h"
 #include "turn.h"
 
 /* --- periods --- */
@@ -31,7 +32,8 @@ bool forecast_learn(Forecast *f, uint64_t gap_ns, uint64_t *ret_period_ns, uint6
         qsort(sorted, FORECAST_GAPS, sizeof(sorted[0]), compare_ns);
         uint64_t period = sorted[FORECAST_GAPS / 2];
         *ret_period_ns = period;
-        *ret_spread_ns = MAX(period - sorted[1], sorted[FORECAST_GAPS - 2] - period) + FORECAST_MARGIN_NS;
+        *ret_spread_ns = MAX(period - sorted[FORECAST_ODD], sorted[FORECAST_GAPS - 1 - FORECAST_ODD] - period) +
+                        FORECAST_MARGIN_NS;
         return period <= FORECAST_PERIOD_MAX_NS && 2 * *ret_spread_ns <= period / FORECAST_PART;
 }
 
@@ -46,31 +48,55 @@ static unsigned n_due(const Device *d) {
         return n;
 }
 
+static bool list_add(Entity *e) {
+        if (e->forecast.listed)
+                return true;
+        if (n_due(e->device) >= FORECAST_MAX)
+                return false;
+        e->forecast.listed = true;
+        DL_APPEND2(e->device->forecasts, e, forecast.before, forecast.after);
+        return true;
+}
+
 void forecast_forget(Entity *e) {
-        e->forecast.due_at = 0;
+        e->forecast.due_at = e->forecast.beat_at = e->forecast.hinted_at = 0;
         if (!e->forecast.listed)
                 return;
         e->forecast.listed = false;
         DL_DELETE2(e->device->forecasts, e, forecast.before, forecast.after);
 }
 
+static uint64_t distance(uint64_t a, uint64_t b) {
+        return a > b ? a - b : b - a;
+}
+
+/* After a visit at an odd moment the next may come by the former beat, or a period after this visit: it is expected
+ * from the earlier on. Two odd ones in a row make a new beat. */
+static void expect_next(Forecast *f, uint64_t at) {
+        uint64_t beat = f->beat_at, missed = beat > 0 ? (ns_sub(at, beat) + f->period_ns / 2) / f->period_ns : 0;
+
+        beat += missed * f->period_ns;
+        f->odd = beat > 0 && !f->odd && distance(at, beat) > f->spread_ns;
+        f->beat_at = (f->odd ? beat : at) + f->period_ns;
+        f->due_at = MIN(f->beat_at, at + f->period_ns);
+        f->due_last = MAX(f->beat_at, at + f->period_ns);
+}
+
 void forecast_came(Entity *e, uint64_t at) {
         Forecast *f = &e->forecast;
-        uint64_t gap = ns_sub(at, f->came_at), period;
+        uint64_t gap = ns_sub(at, f->came_at);
 
         if (f->came_at > 0 && gap < FORECAST_PERIOD_MIN_NS)
                 return;
-        bool known = f->came_at > 0 && forecast_learn(f, gap, &period, &f->spread_ns);
+        f->n_visits += f->due_at > 0 || f->hinted_at > 0;
+        f->n_expected += (f->due_at > 0 || f->hinted_at > 0) && e->device->yields_below >= e->settings.priority;
+        bool known = f->came_at > 0 && forecast_learn(f, gap, &f->period_ns, &f->spread_ns);
         f->came_at = at;
-        if (!known || (!f->listed && n_due(e->device) >= FORECAST_MAX)) {
+        f->hinted_at = 0;
+        if (known && list_add(e))
+                expect_next(f, at);
+        else
                 forecast_forget(e);
-                return;
-        }
-        f->due_at = at + period;
-        if (f->listed)
-                return;
-        f->listed = true;
-        DL_APPEND2(e->device->forecasts, e, forecast.before, forecast.after);
 }
 
 /* --- windows --- */
@@ -80,16 +106,59 @@ static bool device_forecasts(const Device *d) {
                         (streq(d->ops->name, "tree") || streq(d->ops->name, "hpf"));
 }
 
-/* Finds the window in which the next job is expected. Returns whether there is one. */
-static bool window_of(const Entity *e, uint64_t *ret_open, uint64_t *ret_close) {
-        const Forecast *f = &e->forecast;
-        uint64_t lead = e->device->costs.hold_ns, length = lead + 2 * f->spread_ns;
+/* How long it takes to stop who runs; sometimes it takes longer than usual. */
+static uint64_t lead_of(const Entity *e) {
+        return e->device->costs.hold_ns + e->device->costs.hold_ns / 4;
+}
 
-        if (!e->policy || e->told_ready || f->due_at == 0 || length > (f->due_at - f->came_at) / FORECAST_PART)
+/* Finds the window for who is due from `first` to `last`. A window costs others its length at most: that is not to be
+ * too much of the time since `since`. Where it may be longer than it has to be, it waits for who is late. */
+static bool make_window(const Entity *e, uint64_t first, uint64_t last, uint64_t spread, uint64_t since,
+                uint64_t *ret_open, uint64_t *ret_close) {
+        uint64_t before = lead_of(e) + spread, most = ns_sub(first, since) / FORECAST_PART;
+
+        if (before + (last - first) + spread > most)
                 return false;
-        *ret_open = ns_sub(f->due_at, f->spread_ns + lead);
-        *ret_close = f->due_at + f->spread_ns;
+        *ret_open = ns_sub(first, before);
+        *ret_close = MIN(*ret_open + most, last + spread + FORECAST_LATE_NS);
         return true;
+}
+
+/* Finds the window in which the next job is expected: by a hint, or else by its period. Returns whether there is
+ * one. */
+static bool window_of(const Entity *e, uint64_t now, uint64_t *ret_open, uint64_t *ret_close) {
+        const Forecast *f = &e->forecast;
+        uint64_t hint = f->hinted_at, next = f->came_at + f->period_ns;
+
+        if (!e->policy || e->told_ready)
+                return false;
+        if (hint > 0 && make_window(e, hint, hint, FORECAST_HINT_NS, f->hint_from, ret_open, ret_close) &&
+                        now < *ret_close)
+                return true;
+        if (f->due_at == 0 ||
+                        (!make_window(e, f->due_at, f->due_last, f->spread_ns, f->came_at, ret_open, ret_close) &&
+                                        !make_window(e, next, next, f->spread_ns, f->came_at, ret_open, ret_close)))
+                return false;
+        return now < *ret_close;
+}
+
+void forecast_heard(Queue *q) {
+        uint64_t at = atomic_load_explicit(&q->page_slot->expected_ns, memory_order_relaxed), now = now_ns(), open,
+                 close;
+        Entity *e = q->entity;
+
+        if (at == q->expected_ns)
+                return;
+        q->expected_ns = at;
+        if (!e || at <= now || at > now + FORECAST_HINT_MAX_NS)
+                return;
+        Forecast *f = &e->forecast;
+        uint64_t from = MAX(f->came_at, f->charged_at);
+        if (!make_window(e, at, at, FORECAST_HINT_NS, from, &open, &close) || !list_add(e))
+                return;
+        f->hinted_at = f->charged_at = at;
+        f->hint_from = from;
+        device_touch(e->device);
 }
 
 static void device_yield(Device *d, int below) {
@@ -112,7 +181,7 @@ uint64_t forecast_turn(Device *d, uint64_t now) {
 
         if (device_forecasts(d))
                 DL_FOREACH2(d->forecasts, e, forecast.after) {
-                        if (!window_of(e, &open, &close) || now >= close)
+                        if (!window_of(e, now, &open, &close))
                                 continue;
                         if (now >= open)
                                 below = MAX(below, e->settings.priority);

@@ -9,10 +9,13 @@
  * priority are held a little before it is due, as if it had come.
  *
  *   - Learning: the gaps between the moments at which an entity became ready. Of the last FORECAST_GAPS gaps, the
- *     longest and the shortest are dropped; the median of the others is the period, and the farthest from it says how
- *     exact it is. A moment within FORECAST_PERIOD_MIN_NS of the one before belongs to the same visit.
- *   - The window: it begins as long before the due time as it takes to stop a running entity, and ends when the
- *     expected one is later than usual. There is none if it would be longer than 1/FORECAST_PART of the period.
+ *     FORECAST_ODD longest and as many of the shortest are dropped; the median of the others is the period, and the
+ *     farthest from it says how exact it is. A moment within FORECAST_PERIOD_MIN_NS of the one before belongs to the
+ *     same visit. A job that is late once may come by its former beat again, or a period after that visit: both are
+ *     expected.
+ *   - The window: it begins as long before the due time as it takes to stop a running entity. There is none if it would
+ *     have to be longer than 1/FORECAST_PART of the period. If it may be longer than it has to be, it waits
+ *     FORECAST_LATE_NS for who is later than usual.
  *   - In the window, entities of lower priority yield: they are held, as far as the ladder chooses. It ends when
  *     the entity comes, and there is no other window before that.
  *
@@ -20,6 +23,10 @@
  * does not come costs them one window. The policy knows nothing of windows: the time in them counts as the yielding
  * entities' time. Linger=0 turns forecasts off, as it does all keeping of a device for an entity; and a policy without
  * priorities has none.
+ *
+ * A client can also say when it launches next (the hint "WillLaunch"): then that moment counts, with FORECAST_HINT_NS
+ * on both sides, until the entity has come. The limit is the same, of the time since the entity came, or since a hint
+ * expected it, whichever is later; a hint beyond it is not taken. One that comes late for its window opens it at once.
  *
  * At most FORECAST_MAX entities of a device have forecasts at a time.
  */
@@ -29,22 +36,34 @@
 
 #include "common/time-util.h"
 
-#define FORECAST_GAPS          8U
+#define FORECAST_GAPS          12U
+#define FORECAST_ODD           2U
+#define FORECAST_LATE_NS       (2 * NSEC_PER_MSEC)
 #define FORECAST_PERIOD_MIN_NS (5 * NSEC_PER_MSEC)
 #define FORECAST_PERIOD_MAX_NS (2 * NSEC_PER_SEC)
 #define FORECAST_MARGIN_NS     (100 * NSEC_PER_USEC)
 #define FORECAST_PART          10U
 #define FORECAST_MAX           16U
+#define FORECAST_HINT_NS       (300 * NSEC_PER_USEC)
+#define FORECAST_HINT_MAX_NS   (2 * NSEC_PER_SEC) /* no hint reaches further */
 
 typedef struct Device Device;
 typedef struct Entity Entity;
+typedef struct Queue Queue;
 
 typedef struct Forecast {
         uint64_t gaps[FORECAST_GAPS];
         unsigned n, next;
-        uint64_t came_at;           /* 0: never */
-        uint64_t due_at, spread_ns; /* when it is due again, plus or minus spread_ns; 0: not known */
-        bool listed;                /* on Device.forecasts */
+        uint64_t came_at; /* 0: never */
+        uint64_t period_ns, spread_ns;
+        uint64_t due_at, due_last;     /* from when until when it is due again, plus or minus spread_ns; 0: not known */
+        uint64_t beat_at;              /* when it is due by its beat; 0: not known */
+        bool odd;                      /* it came at another time than that */
+        uint64_t hinted_at;            /* when a hint expects it; 0: there is none */
+        uint64_t hint_from;            /* the time before it that counts */
+        uint64_t charged_at;           /* of the last hint that was taken */
+        uint64_t n_visits, n_expected; /* while it was known when it is due; of these those that came in a window */
+        bool listed;                   /* on Device.forecasts */
         Entity *before, *after;
 } Forecast;
 
@@ -53,6 +72,9 @@ bool forecast_learn(Forecast *f, uint64_t gap_ns, uint64_t *ret_period_ns, uint6
 
 /* Called when the entity became ready. */
 void forecast_came(Entity *e, uint64_t at);
+
+/* Called when the queue's client has told something: takes its hint. */
+void forecast_heard(Queue *q);
 
 /* Sets Entity.yields of all entities of the device, after its policy was dispatched and before words are written.
  * Returns when to call it again; NSEC_INFINITY: at the next event. */

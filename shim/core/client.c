@@ -12,6 +12,7 @@
 #include "common/macro.h"
 #include "shim/core/auto-hints.h"
 #include "shim/core/client.h"
+#include "shim/core/queue.h"
 
 static const char *const xsched_state_table[] = {
                 [XSCHED_STATE_OFF] = "off",
@@ -112,6 +113,9 @@ HintSet *client_hints(void) {
 
 _public_
 int xsched_hint(const char *name, int64_t value) {
+        if (streq_ptr(name, QUEUE_EXPECT))
+                return queue_expect(NULL, value);
+
         int r = name ? hints_set(&client.hints, name, value) : -EINVAL;
 
         if (r >= 0)

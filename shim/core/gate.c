@@ -432,6 +432,19 @@ void gate_boost(Gate *g) {
         seat_unpin(seat);
 }
 
+void gate_expect(Gate *g, uint64_t at_ns) {
+        PROTECT_ERRNO;
+        GateSeat *seat = gate_pin(g);
+        if (!seat)
+                return;
+
+        PageSlot *s = seat->slot;
+        atomic_store_explicit(&s->expected_ns, at_ns, memory_order_relaxed);
+        if (atomic_load_explicit(&s->watch, memory_order_seq_cst) != 0)
+                seat_notify(seat);
+        seat_unpin(seat);
+}
+
 /* --- coming and going of the service --- */
 
 void gate_init(Gate *g, bool drains) {
@@ -476,6 +489,7 @@ static void gate_fill_slot(Gate *g, PageSlot *s) {
         atomic_store_explicit(&s->drained_ns, 0, memory_order_relaxed);
         atomic_store_explicit(&s->flying_ns, 0, memory_order_relaxed);
         atomic_store_explicit(&s->flying_since_ns, 0, memory_order_relaxed);
+        atomic_store_explicit(&s->expected_ns, 0, memory_order_relaxed);
 }
 
 /* Adds to the gate what page_slot_count_untracked() or page_slot_begin_open() counted in the slot. Returns whether the

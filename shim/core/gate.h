@@ -200,6 +200,9 @@ uint64_t gate_lead(const Gate *g);
 
 void gate_boost(Gate *g);
 
+/* Tells the service when the application expects its next launch. */
+void gate_expect(Gate *g, uint64_t at_ns);
+
 /* Stores the device time of all launches in flight, and since when the device works on it; 0: only the mean is known.
  * May be called from signal handlers. */
 void gate_set_flying(Gate *g, uint64_t ns, uint64_t since_ns);

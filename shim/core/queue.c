@@ -156,8 +156,25 @@ void queue_hints_due(XschedQueue *q) {
 
 /* --- finding queues, and their hints --- */
 
+int queue_expect(XschedQueue *only, int64_t usec) {
+        if (usec < 0 || usec > QUEUE_EXPECT_MAX_USEC)
+                return -ERANGE;
+
+        uint64_t at = now_ns() + (uint64_t) usec * NSEC_PER_USEC;
+        for (XschedQueue *q = atomic_load_explicit(&all_queues, memory_order_acquire); q; q = q->all_next) {
+                if ((only && q != only) || !queue_try_ref(q))
+                        continue;
+                gate_expect(&q->gate, at);
+                xsched_queue_unref(q);
+        }
+        return 0;
+}
+
 _public_
 int xsched_queue_hint(XschedQueue *q, const char *name, int64_t value) {
+        if (streq_ptr(name, QUEUE_EXPECT))
+                return queue_expect(q, value);
+
         int r = name ? hints_set(&q->hints, name, value) : -EINVAL;
 
         if (r < 0)

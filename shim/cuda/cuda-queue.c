@@ -331,7 +331,9 @@ static _noinline_ CudaQueue *queue_first_launch(
 
         if (cuda_has_ended() || is_off() || !find_context(stream, &context, &device))
                 return NULL;
-        if (!late_load())
+        if (cuda_others_are_there())
+                atomic_store(&off, true);
+        if (is_off() || !late_load())
                 return NULL;
         (void) pthread_once(&once, register_once);
         CudaQueue *q = queue_new(key, stream, context, device, own_default, ops), *other = NULL;

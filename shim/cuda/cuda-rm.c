@@ -16,6 +16,7 @@
 #include "common/time-util.h"
 #include "shim/cuda/cuda-object.h"
 #include "shim/cuda/cuda-reach.h"
+#include "shim/cuda/cuda-slice.h"
 #include "shim/cuda/cuda-version.h"
 
 #define REPAIRS_MAX   4U
@@ -506,6 +507,8 @@ void cuda_rm_schedule(uint32_t client, uint32_t object) {
         if (!top)
                 return;
         top->scheduled = true;
+        if (cuda_class_is_group(top->class))
+                cuda_slice_group(top);
         for (CudaObject *o = cuda_objects(); o; o = o->next)
                 if (cuda_object_is_one_channel(o) && o->leaving == 0 && cuda_object_is_below(o, top))
                         channel_follow_finally(cuda_object_holder(o), &o->channel);
@@ -562,7 +565,7 @@ size_t cuda_rm_describe(char *ret, size_t size) {
                 if (cuda_class_is_client(o->class))
                         SAY(" fd=%d", o->file.fd);
                 if (cuda_class_is_group(o->class))
-                        SAY(" engine=%u", o->engine);
+                        SAY(" engine=%u sliced=%d", o->engine, o->sliced);
                 if (cuda_object_has_channels(o))
                         SAY(" gpu=%s subdevice=%x held=%d", o->gpu ? o->gpu->id : "?", o->hal.subdevice,
                                         o->hal.hal.held);

@@ -9,7 +9,8 @@ bench-cuda.py [--batch=gemm,resnet50] [--beside=0,1,3,7] [--seconds=S] [--rounds
 
 Ways: native: no layer. scheduled: as everybody has it. gate: channels are never stopped. stop: they are, also with a
 version of the driver that was never seen at work. What is compared is measured in turns, N rounds of it, because a
-machine is not equally fast from one moment to the next. --weights: also two trainings at 300:100, for S seconds.
+machine is not equally fast from one moment to the next; natively and with slices it is half of them. slice: as stop,
+and the trainings' channels have time slices of 100 us. --weights: also two trainings at 300:100, for S seconds.
 --verbose: what xschedd says of the device, after each.
 """
 
@@ -23,9 +24,16 @@ import threading
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 TENANT = os.path.join(HERE, "cuda/tenant.py")
-WAYS = {"native": {}, "scheduled": {}, "gate": {"XSCHED_CUDA_STOP": "0"}, "stop": {"XSCHED_CUDA_STOP": "any"}}
+WAYS = {
+    "native": {},
+    "scheduled": {},
+    "gate": {"XSCHED_CUDA_STOP": "0"},
+    "stop": {"XSCHED_CUDA_STOP": "any"},
+    "slice": {"XSCHED_CUDA_STOP": "any", "XSCHED_CUDA_SLICE": "100"},
+}
 MODES = ("eager", "graph")
-RANDOM_MODES = ("eager-random", "graph-random")  # beside the most, where channels are stopped
+RANDOM_MODES = ("eager-random", "graph-random", "graph-told")  # beside the most, where channels are stopped
+SAMPLES = {}  # each picture's time, for --keep
 SMALL_MEMORY = 100 << 30  # seven trainings of ResNet-50 in batches of 128 take more
 
 
@@ -127,9 +135,9 @@ def start_tenants(kinds, layer, extra, result):
 def run_beside(name, job, batch, options):
     """The job beside each number of trainings, in turns."""
     cells, rows = collections.defaultdict(Cell), [(how, n) for how in MODES for n in options.beside]
-    if name in ("scheduled", "stop"):
+    if name in ("scheduled", "stop", "slice"):
         rows += [(how, max(options.beside)) for how in RANDOM_MODES]
-    for i in range(options.rounds if name != "native" else 1):
+    for i in range(options.rounds if name not in ("native", "slice") else max(1, options.rounds // 2)):
         if options.alone:
             measure(cells["batch alone"], None, batch[:1], "", options.seconds)
         for how, n in rows:
@@ -137,6 +145,7 @@ def run_beside(name, job, batch, options):
             measure(cells[f"{how} beside {n}"], job, batch[:n], how, options.seconds)
             watch.end()
         print(name, i, {k: c.result() for k, c in cells.items()}, file=sys.stderr, flush=True)
+    SAMPLES[f"{name} beside {len(batch)}"] = {k: c.ms for k, c in cells.items()}
     return {k: c.result() for k, c in cells.items()}
 
 
@@ -172,6 +181,8 @@ def run_kind(name, kind, job, options, result):
     if layer and options.weights:
         found["weights"] = run_weights(batch[:2], options)
         print(name, "weights", found["weights"], file=sys.stderr, flush=True)
+    if layer:
+        show("dump")
     if layer and options.verbose:
         show("show", "device:all")
         show("list-queues", "--full")
@@ -182,7 +193,9 @@ def run_kind(name, kind, job, options, result):
 
 def run_way(name, options, result):
     layer = options.layer if name != "native" else None
-    job = start_tenants(["latency"], layer, WAYS[name], result)[0]
+    # Short time slices are for those below.
+    env = {k: v for k, v in WAYS[name].items() if k != "XSCHED_CUDA_SLICE"}
+    job = start_tenants(["latency"], layer, env, result)[0]
     if layer:
         set_settings(job, "priority=200")
     for kind in options.batch:
@@ -208,7 +221,7 @@ def main():
         run_way(name, options, result)
         if options.keep:
             with open(options.keep, "w", encoding="utf-8") as f:
-                json.dump(result, f)
+                json.dump({**result, "ms": SAMPLES}, f)
     print(json.dumps(result))
 
 

@@ -27,6 +27,7 @@ typedef struct Thing {
         unsigned refusals; /* to come */
         uint32_t refusal;
         bool scheduled;
+        uint64_t slice_usec; /* of a group */
         struct Thing *group; /* of a channel that is in one */
         struct Thing *next;
 } Thing;
@@ -290,6 +291,11 @@ static uint32_t control(int file, const NvrmControl *c) {
                 pci->bus = (uint16_t) (0xa0 + (pci->gpu_id >> 8) - 1);
                 return NVRM_OK;
         }
+        if (c->command == NVRM_CMD_GROUP_SET_SLICE && class == NVRM_CLASS_CHANNEL_GROUP &&
+                        c->parameters_size == sizeof(NvrmSlice)) {
+                n->thing->slice_usec = ((NvrmSlice *) p)->usec;
+                return NVRM_OK;
+        }
         if ((c->command == NVRM_CMD_GROUP_SCHEDULE && class == NVRM_CLASS_CHANNEL_GROUP) ||
                         (c->command == NVRM_CMD_CHANNEL_SCHEDULE && is_channel(class)))
                 return schedule(n);
@@ -483,6 +489,16 @@ unsigned fake_rm_disabled(uint32_t count) {
         enter();
         for (const Thing *t = things; t; t = t->next)
                 n += is_channel(t->class) && t->disabled == count;
+        leave();
+        return n;
+}
+
+unsigned fake_rm_sliced(uint64_t usec) {
+        unsigned n = 0;
+
+        enter();
+        for (const Thing *t = things; t; t = t->next)
+                n += t->slice_usec == usec && t->class == NVRM_CLASS_CHANNEL_GROUP;
         leave();
         return n;
 }

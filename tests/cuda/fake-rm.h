@@ -54,6 +54,7 @@ void fake_rm_set_cost(uint64_t ns); /* of a call that disables or enables */
 
 unsigned fake_rm_calls(void);              /* that disabled or enabled */
 unsigned fake_rm_disabled(uint32_t count); /* channels that were disabled just so often */
+unsigned fake_rm_sliced(uint64_t usec);    /* groups with that time slice; 0: nobody has set one */
 void fake_rm_on_change(void (*f)(void));
 
 /* fake-nvidiactl.c: calls of the driver's that came to files that are not its own. */

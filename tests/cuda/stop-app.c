@@ -136,6 +136,8 @@ static void answer(const char *command) {
                 printf("%u %u %u\n", fake_rm_disabled(0), fake_rm_disabled(1), fake_rm_disabled(2));
         else if (sscanf(command, "progress %u", &gpu) == 1)
                 printf("%lu\n", fake_rm_progress(gpu));
+        else if (sscanf(command, "sliced %u", &gpu) == 1)
+                printf("%u\n", fake_rm_sliced(gpu));
         else if (strcmp(command, "calls") == 0)
                 printf("%u\n", fake_rm_calls());
         else if (strcmp(command, "context") == 0) {

@@ -17,6 +17,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..
 from harness import *
 
 APP, FAKES = os.environ["CUDA_APP"], os.environ["FAKE_CUDA_DIR"]
+OTHER = os.environ["FAKE_OTHER"]
 LAYER, LIBRARY = os.environ["XSCHED_LAYER"], os.path.dirname(os.environ["LIBXSCHED"])
 WAYS = ("linked", "dlsym", "proc")
 
@@ -134,6 +135,17 @@ class Changes(unittest.TestCase):
             with self.subTest(seed):
                 self.hostile("proc", f"flip,hold,limit=4,seed={seed}")
 
+    def test_beside_somebody_else(self):
+        """Another library that shares GPUs: nothing is held, whatever the service would say, and all is counted."""
+        native = self.native("proc")
+        env = environment(
+            OTHER, LAYER, libraries=[FAKES], XSCHED_FAKE="track,hold,limit=1", XSCHED_FAKE_REPORT=self.report
+        )
+        output, n = self.run_app(env, "proc")
+        self.assertEqual(output, native[0])
+        self.counted(n, native[1])
+        self.assertFalse(os.path.exists(self.report), "libxsched was not asked")
+
     def test_no_cuda_no_cost(self):
         """A program without CUDA: nothing is loaded, and dlsym() is what it was."""
         script = (
@@ -155,8 +167,8 @@ class Changes(unittest.TestCase):
 class Scheduled(Case):
     """By a real service."""
 
-    def start(self, how, usec, **more):
-        env = environment(LAYER, libraries=[LIBRARY], XSCHED_BUS_ADDRESS=self.bus.address, **more)
+    def start(self, how, usec, *others, **more):
+        env = environment(*others, LAYER, libraries=[LIBRARY], XSCHED_BUS_ADDRESS=self.bus.address, **more)
         p = subprocess.Popen([APP, how, str(usec)], env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.addCleanup(self.stop, p)
         self.assertEqual(p.stdout.readline(), "ready\n")
@@ -200,6 +212,36 @@ class Scheduled(Case):
         self.c.call(NAME, client, CLIENT, "Resume")
         until(lambda: self.launches(queue) > before + 10, "it launches again")
         self.assertGreater(self.stop(p), before)
+
+    def check(self, p):
+        words = [os.environ["XSCHEDCTL"], f"--bus-address={self.bus.address}", "check", str(p.pid)]
+        return subprocess.run(words, capture_output=True, text=True, check=False).stdout
+
+    def test_beside_somebody_else(self):
+        other, ours = self.start("deep", 500, OTHER), self.start("deep", 500)
+        self.queue_of(ours)
+        self.assertIn("libvgpu.so (HAMi) is in front of libcuda, too", self.check(other))
+        self.assertNotIn("HAMi", self.check(ours))
+        self.assertIn("libxsched-cuda.so is in front of", self.check(ours))
+        self.assertGreater(self.stop(other), 0)
+        self.assertEqual(self.get("NClients"), 1)
+
+    def test_servers_of_mps_are_named(self):
+        with tempfile.TemporaryDirectory(prefix="xsched-mps-") as folder:
+            p = self.start("deep", 500, CUDA_MPS_PIPE_DIRECTORY=folder)
+            self.queue_of(p)
+            self.assertNotIn("MPS", self.check(p))
+            os.mkfifo(os.path.join(folder, "control"))
+            self.assertIn("its clients share channels, and are held at the gate alone", self.check(p))
+
+    def test_without_the_layer(self):
+        """check says it of any process that has loaded libcuda."""
+        p = subprocess.Popen(
+            [APP, "deep", "500"], env=environment(), text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        self.addCleanup(self.stop, p)
+        p.stdout.readline()
+        self.assertIn("without libxsched-cuda.so: what it launches is not scheduled", self.check(p))
 
     def test_shares(self):
         """Two that never wait for the device long have it 3:1, by what they did."""

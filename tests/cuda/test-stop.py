@@ -220,6 +220,18 @@ class Objects(Stops):
         low.goes_on(0)
         low.finish()
 
+    def test_time_slices(self):
+        """They are as the driver makes them, unless the program's environment asks; those of copy engines stay."""
+        for words, usec, n in (({}, 0, 4), ({"XSCHED_CUDA_SLICE": "500"}, 500, 1), ({"XSCHED_CUDA_SLICE": "5x"}, 0, 4)):
+            with self.subTest(words):
+                low = App(self, **words)
+                self.assertEqual(int(low.ask(f"sliced {usec}")), n)
+                low.ask("context")
+                self.assertEqual(int(low.ask(f"sliced {usec}")), 2 * n)
+                self.take(low, 2 * CHANNELS)
+                self.give_back(low, 2 * CHANNELS)
+                low.finish()
+
 
 class Ends(Stops):
     def test_killed(self):

@@ -13,18 +13,19 @@
 #define STEP_NS   (20 * NSEC_PER_USEC)
 
 static void test_periods(void **state) {
-        static const uint64_t jitter[] = {0, 90, 20, 70, 50, 10, 80, 40};
+        static const uint64_t jitter[FORECAST_GAPS] = {0, 90, 20, 70, 50, 10, 80, 40, 110, 30, 100, 60};
         uint64_t period, spread;
         Forecast f = {};
 
         for (unsigned i = 0; i + 1 < FORECAST_GAPS; i++)
                 assert_false(forecast_learn(&f, PERIOD_NS + jitter[i] * NSEC_PER_USEC, &period, &spread));
-        assert_true(forecast_learn(&f, PERIOD_NS + jitter[7] * NSEC_PER_USEC, &period, &spread));
-        assert_in_range(period, PERIOD_NS + 40 * NSEC_PER_USEC, PERIOD_NS + 50 * NSEC_PER_USEC);
+        assert_true(forecast_learn(&f, PERIOD_NS + jitter[FORECAST_GAPS - 1] * NSEC_PER_USEC, &period, &spread));
+        assert_in_range(period, PERIOD_NS + 50 * NSEC_PER_USEC, PERIOD_NS + 60 * NSEC_PER_USEC);
         assert_in_range(spread, FORECAST_MARGIN_NS + 30 * NSEC_PER_USEC, FORECAST_MARGIN_NS + 40 * NSEC_PER_USEC);
 
-        /* One visit left out, or one too many, is none; two are. */
-        assert_true(forecast_learn(&f, 2 * PERIOD_NS, &period, &spread));
+        /* So many visits left out, or too many, are none; one more is. */
+        for (unsigned i = 0; i < FORECAST_ODD; i++)
+                assert_true(forecast_learn(&f, 2 * PERIOD_NS, &period, &spread));
         assert_in_range(period, PERIOD_NS, PERIOD_NS + 100 * NSEC_PER_USEC);
         assert_false(forecast_learn(&f, 2 * PERIOD_NS, &period, &spread));
 
@@ -122,6 +123,23 @@ static void test_window(void **state) {
         two_done(&t);
 }
 
+/* Who is late is waited for, and expected by its beat and a period later after that. */
+static void test_late_once(void **state) {
+        Two t = two_make(0);
+
+        for (unsigned by_beat = 0; by_beat < 2; by_beat++) {
+                uint64_t due = visit_regularly(&t, FORECAST_GAPS + 2), late = due + NSEC_PER_MSEC;
+
+                assert_in_range(pass_until(&t, late), due - PERIOD_NS / FORECAST_PART, due);
+                visit(&t);
+                due = (by_beat ? due : late) + PERIOD_NS;
+                assert_in_range(pass_until(&t, due), due - PERIOD_NS / FORECAST_PART, due);
+                visit(&t);
+                (void) pass_until(&t, due + PERIOD_NS);
+        }
+        two_done(&t);
+}
+
 /* Who takes long to be stopped is stopped earlier, but not for longer than it is worth. */
 static void test_lead(void **state) {
         Two t = two_make(0);
@@ -152,6 +170,56 @@ static void test_visits_of_many_launches(void **state) {
                 }
         }
         assert_true(pass_until(&t, due) > 0);
+        two_done(&t);
+}
+
+/* The client says when. */
+static void expect(const Two *t, uint64_t at) {
+        atomic_store(&t->h->page_slot->expected_ns, at);
+        page_mark_dirty(t->high.client->page.header, t->h->slot);
+        (void) arbiter_client_woke(t->high.client);
+        arbiter_flush(t->m);
+}
+
+static void test_hint(void **state) {
+        Two t = two_make(0);
+
+        visit(&t);
+        uint64_t at = now_ns() + 50 * NSEC_PER_MSEC;
+        expect(&t, at);
+        assert_int_equal(pass_until(&t, at - 5 * NSEC_PER_MSEC), 0);
+        assert_in_range(pass_until(&t, at), at - 5 * NSEC_PER_MSEC, at - FORECAST_HINT_NS + 2 * STEP_NS);
+        visit(&t);
+
+        /* It counts once. */
+        assert_int_equal(pass_until(&t, now_ns() + 100 * NSEC_PER_MSEC), 0);
+
+        /* And ends when nobody comes. */
+        at = now_ns() + 50 * NSEC_PER_MSEC;
+        expect(&t, at);
+        assert_true(pass_until(&t, at) > 0);
+        assert_int_equal(pass_until(&t, at + FORECAST_HINT_NS + FORECAST_LATE_NS + 2 * STEP_NS), 0);
+        two_done(&t);
+}
+
+/* Who says so all the time, and never comes, costs others no more than a tenth. */
+static void test_hints_that_lie(void **state) {
+        Two t = two_make(0);
+        unsigned n = 0, n_held = 0;
+
+        visit(&t);
+        for (uint64_t end = now_ns() + 2 * NSEC_PER_SEC; now_ns() < end; n++) {
+                expect(&t, now_ns() + 2 * FORECAST_HINT_NS);
+                (void) pass_until(&t, now_ns() + 100 * NSEC_PER_USEC);
+                n_held += held(t.l);
+        }
+        assert_in_range(n_held, 1, n / FORECAST_PART);
+
+        /* Moments that make no sense are not taken. */
+        expect(&t, 1);
+        expect(&t, now_ns() + FORECAST_HINT_MAX_NS + NSEC_PER_SEC);
+        expect(&t, UINT64_MAX);
+        assert_int_equal(pass_until(&t, now_ns() + 100 * NSEC_PER_MSEC), 0);
         two_done(&t);
 }
 
@@ -203,8 +271,11 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                         cmocka_unit_test(test_periods),
                         cmocka_unit_test(test_window),
+                        cmocka_unit_test(test_late_once),
                         cmocka_unit_test(test_lead),
                         cmocka_unit_test(test_visits_of_many_launches),
+                        cmocka_unit_test(test_hint),
+                        cmocka_unit_test(test_hints_that_lie),
                         cmocka_unit_test(test_nobody_else_yields),
                         cmocka_unit_test(test_linger_turns_it_off),
                         cmocka_unit_test(test_who_goes_is_forgotten),

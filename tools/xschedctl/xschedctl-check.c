@@ -25,32 +25,17 @@
 #include "tools/shared/ctl-bus.h"
 #include "tools/shared/shim-env.h"
 #include "tools/shared/table.h"
+#include "tools/xschedctl/xschedctl-check.h"
 #include "tools/xschedctl/xschedctl-target.h"
 #include "tools/xschedctl/xschedctl-waits.h"
 #include "tools/xschedctl/xschedctl.h"
 
-#define SHIM_NAME   "libxsched-opencl.so"
-#define KFD_NAME    "libxsched-kfd.so"
 #define HSA_NAME    "libxsched-hsa.so"
-#define CUDA_NAME   "libxsched-cuda.so"
 #define LOADER_NAME "libOpenCL.so.1"
 #define TRY_SECONDS 30
 #define MARK        "/memfd:" OPENCL_MARK
 
-typedef enum CheckState {
-        CHECK_OK,
-        CHECK_WARNING, /* works, but not as well as it could */
-        CHECK_FAILED,
-} CheckState;
-
-typedef struct Check {
-        Ctl *ctl;
-        const char *pid; /* NULL: this environment */
-        Table table;
-        bool failed;
-} Check;
-
-_printf_(4, 5) static void check_add(Check *k, const char *what, CheckState state, const char *format, ...) {
+void check_add(Check *k, const char *what, CheckState state, const char *format, ...) {
         static const char *const states[] = {"ok", "warning", "failed"};
         Value *cells = table_add(&k->table, TABLE_NO_PARENT);
         char *detail = NULL;
@@ -94,8 +79,7 @@ static int read_proc(const char *pid, const char *file, char **ret, size_t *ret_
         return 0;
 }
 
-/* Gets a variable of the checked process: a new string in *ret; NULL when it is not set. */
-static int get_variable(const Check *k, const char *name, char **ret) {
+int check_get_variable(const Check *k, const char *name, char **ret) {
         _cleanup_free_ char *environ_text = NULL;
         const char *value = NULL;
         size_t size = 0, n = strlen(name);
@@ -115,8 +99,7 @@ static int get_variable(const Check *k, const char *name, char **ret) {
         return value && !*ret ? -ENOMEM : 0;
 }
 
-/* Returns the file of a library that the process has mapped. */
-static char *find_mapped(const char *maps, const char *name) {
+char *check_find_mapped(const char *maps, const char *name) {
         for (const char *p = maps; p && (p = strstr(p, name)); p++) {
                 const char *line = p, *slash;
                 size_t n = strcspn(p, "\n");
@@ -226,11 +209,11 @@ static char *check_environment(Check *k, bool *ret_preload) {
         int r;
 
         *ret_preload = false;
-        r = get_variable(k, "OPENCL_LAYERS", &layers);
+        r = check_get_variable(k, "OPENCL_LAYERS", &layers);
         if (r >= 0)
-                r = get_variable(k, "LD_PRELOAD", &preload);
+                r = check_get_variable(k, "LD_PRELOAD", &preload);
         if (r >= 0)
-                r = get_variable(k, "XSCHED_DISABLE", &disable);
+                r = check_get_variable(k, "XSCHED_DISABLE", &disable);
         if (r < 0) {
                 check_add(k, "environment", CHECK_WARNING, "cannot be read: %s", strerror(-r));
                 return NULL;
@@ -239,9 +222,9 @@ static char *check_environment(Check *k, bool *ret_preload) {
                 check_add(k, "environment", CHECK_FAILED, "XSCHED_DISABLE=1 turns the shim off");
                 return NULL;
         }
-        shim = list_entry(layers, SHIM_NAME);
+        shim = list_entry(layers, CHECK_OPENCL_LAYER);
         if (!shim) {
-                shim = list_entry(preload, SHIM_NAME);
+                shim = list_entry(preload, CHECK_OPENCL_LAYER);
                 *ret_preload = shim;
         }
         if (shim)
@@ -249,7 +232,7 @@ static char *check_environment(Check *k, bool *ret_preload) {
                                 shim);
         else
                 check_add(k, "environment", k->pid ? CHECK_WARNING : CHECK_FAILED,
-                                "neither OPENCL_LAYERS nor LD_PRELOAD names " SHIM_NAME
+                                "neither OPENCL_LAYERS nor LD_PRELOAD names " CHECK_OPENCL_LAYER
                                 ": start programs by xschedctl run");
         return shim;
 }
@@ -270,7 +253,7 @@ static void check_preload(Check *k, const char *vendor, const char *name) {
         _cleanup_free_ char *preload = NULL, *shim = NULL;
         LibraryReport report;
 
-        if (get_variable(k, "LD_PRELOAD", &preload) < 0)
+        if (check_get_variable(k, "LD_PRELOAD", &preload) < 0)
                 return;
         shim = list_entry(preload, name);
         if (!shim)
@@ -286,8 +269,9 @@ static void check_preload(Check *k, const char *vendor, const char *name) {
 static void check_tool(Check *k) {
         _cleanup_free_ char *tools = NULL, *direct = NULL, *profiler = NULL;
 
-        if (get_variable(k, SHIM_HSA_TOOLS, &tools) < 0 || get_variable(k, "DEBUG_CLR_DIRECT_DOORBELL", &direct) < 0 ||
-                        get_variable(k, "ROCP_TOOL_LIBRARIES", &profiler) < 0)
+        if (check_get_variable(k, SHIM_HSA_TOOLS, &tools) < 0 ||
+                        check_get_variable(k, "DEBUG_CLR_DIRECT_DOORBELL", &direct) < 0 ||
+                        check_get_variable(k, "ROCP_TOOL_LIBRARIES", &profiler) < 0)
                 return;
         if (isempty(tools))
                 check_add(k, "amd tool", CHECK_WARNING,
@@ -341,7 +325,8 @@ static void check_loader(Check *k, const char *shim, bool preload) {
 /* Checks what a process has loaded, and whether its launches are seen there. */
 static void check_in_force(Check *k, const char *maps, const char *shim, const char *loader, bool preload) {
         _cleanup_free_ char *variable = NULL;
-        bool preloaded = get_variable(k, "LD_PRELOAD", &variable) < 0 || shim_list_find(variable, SHIM_NAME);
+        bool preloaded = check_get_variable(k, "LD_PRELOAD", &variable) < 0 ||
+                        shim_list_find(variable, CHECK_OPENCL_LAYER);
 
         if (strstr(maps, MARK))
                 check_add(k, "process", CHECK_OK, "its OpenCL calls come by %s", shim);
@@ -357,19 +342,6 @@ static void check_in_force(Check *k, const char *maps, const char *shim, const c
                 check_add(k, "process", CHECK_FAILED, REFUSED, loader);
 }
 
-/* Without the layer no launch by libcuda is seen. */
-static void check_cuda(Check *k, const char *maps) {
-        _cleanup_free_ char *driver = find_mapped(maps, "libcuda.so"), *layer = find_mapped(maps, CUDA_NAME);
-
-        if (!driver)
-                return;
-        if (layer)
-                check_add(k, "cuda", CHECK_OK, "%s is in front of %s", layer, driver);
-        else
-                check_add(k, "cuda", CHECK_FAILED,
-                                "has loaded %s without " CUDA_NAME ": what it launches is not scheduled", driver);
-}
-
 static void check_mapped(Check *k, bool preload) {
         _cleanup_free_ char *maps = NULL, *shim = NULL, *library = NULL, *loader = NULL;
         size_t size;
@@ -380,9 +352,9 @@ static void check_mapped(Check *k, bool preload) {
                 check_add(k, "process", CHECK_WARNING, "what it has loaded cannot be seen: %s", strerror(-r));
                 return;
         }
-        shim = find_mapped(maps, SHIM_NAME);
-        library = find_mapped(maps, "libxsched.so");
-        loader = find_mapped(maps, "libOpenCL.so");
+        shim = check_find_mapped(maps, CHECK_OPENCL_LAYER);
+        library = check_find_mapped(maps, "libxsched.so");
+        loader = check_find_mapped(maps, "libOpenCL.so");
         if (shim)
                 check_in_force(k, maps, shim, loader, preload);
         else if (library)
@@ -392,7 +364,7 @@ static void check_mapped(Check *k, bool preload) {
                                 loader ? "" : ": it has not used OpenCL, either");
         if (loader && check_has_layers(k, loader, preload || shim))
                 check_add(k, "loader", CHECK_OK, "%s has layers", loader);
-        check_cuda(k, maps);
+        check_runtimes(k, maps);
 }
 
 static bool check_service(Check *k, Snapshot *s) {
@@ -558,11 +530,11 @@ int verb_check(Ctl *c, int argc, char *argv[]) {
         shim = check_environment(&k, &preload);
         check_shim_file(&k, shim);
         if (shim_wants_kfd()) {
-                check_preload(&k, "amd", KFD_NAME);
+                check_preload(&k, "amd", CHECK_KFD_LAYER);
                 check_tool(&k);
         }
         if (shim_wants_cuda())
-                check_preload(&k, "nvidia", CUDA_NAME);
+                check_preload(&k, "nvidia", CHECK_CUDA_LAYER);
         if (k.pid)
                 check_mapped(&k, preload);
         else

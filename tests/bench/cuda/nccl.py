@@ -13,6 +13,7 @@ as gangs that take turns.
 import argparse
 import hashlib
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -22,7 +23,7 @@ import time
 from holds import LAYER, Holder, ask, environment
 
 GPUS = 2
-SECONDS = 90
+SECONDS = 40
 
 
 # --- a process of a job ---
@@ -72,8 +73,10 @@ class Job:
         env = environment(way, options.layer)
         # One more process holds the job together: its name is the group's.
         words = [sys.executable, __file__, f"--job={port}", f"--steps={options.steps}"]
-        self.process = subprocess.Popen([*run, *words], env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self.timer = threading.Timer(SECONDS, self.process.kill)
+        self.process = subprocess.Popen(
+            [*run, *words], env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+        )
+        self.timer = threading.Timer(SECONDS, os.killpg, (self.process.pid, signal.SIGKILL))
         self.timer.start()
         self.pids = [int(self.process.stdout.readline().split()[1]) for _ in range(GPUS)]
 
@@ -110,10 +113,12 @@ def job_main(port, options):
 
 def make_gang(pid):
     """The group of the process is a gang from now on. Returns it."""
-    group = ""
-    for line in ask("show", str(pid), "-p", "Group").splitlines():
-        group = line.partition("=")[2]
-    print(ask("set", group, "gang=yes"), end="")
+    group, until = "", time.monotonic() + 10
+    while not group and time.monotonic() < until:
+        group = ask("show", str(pid), "-p", "Group").strip().partition("=")[2]
+    ask("set", group, "gang=yes")
+    if ask("show", group, "-p", "Gang").strip() != "Gang=yes":
+        raise SystemExit(f"{group or 'a process without a group'} is no gang")
     return group
 
 

@@ -5,7 +5,7 @@
 nvrm-probe.py [--only=PART,...] [--layer=FILE] [--trace=FILE] [--keep=FILE]
 
 Asks no service: the CUDA layer's own calls (xsched_cuda_stop()), and the driver's by hand. Parts: trace, stop, crowd,
-copies.
+copies, slices.
 Each prints lines of "name: value", and one that fails keeps no other from being run. --keep: where the trace of the
 driver's calls goes.
 """
@@ -31,6 +31,7 @@ from nvrm_trace import say, show_trace
 HERE = os.path.dirname(os.path.realpath(__file__))
 BUILD = os.path.join(HERE, "../../../build")
 SYS_IOCTL = 16
+SET_SLICE, GET_SLICE, SET_INTERLEAVE, GET_INTERLEAVE = 0xA06C0103, 0xA06C0104, 0xA06C0107, 0xA06C0108
 DISABLE_CHANNELS, CONTROL = 0x2080110B, (3 << 30) | (32 << 16) | (ord("F") << 8) | 0x2A
 
 
@@ -86,20 +87,23 @@ class Layer:
         ]
         return of, (fds[some["client"]], int(some["client"], 16), int(some["subdevice"], 16))
 
-    def control(self, via, channels, disable):
-        """The driver's own answer."""
-        fd, client, subdevice = via
-        clients = [c for c, _ in channels] + [0] * (64 - len(channels))
-        objects = [o for _, o in channels] + [0] * (64 - len(channels))
-        data = struct.pack("=B3xIBB6xQ64I64I", disable, len(channels), 0, 0, 0, *clients, *objects)
+    def call(self, fd, client, object_, command, data):
+        """A control by hand: the driver's status, and what is in the parameters then."""
         parameters = ctypes.create_string_buffer(data, len(data))
         at = ctypes.addressof(parameters)
-        head = struct.pack("=IIIIQII", client, subdevice, DISABLE_CHANNELS, 0, at, len(data), 0)
+        head = struct.pack("=IIIIQII", client, object_, command, 0, at, len(data), 0)
         argument = ctypes.create_string_buffer(head, len(head))
         # Past the layer, which stops nothing any more when a program does such things itself.
         if self.calls.syscall(ctypes.c_long(SYS_IOCTL), ctypes.c_long(fd), ctypes.c_ulong(CONTROL), argument) < 0:
             raise OSError(ctypes.get_errno(), "ioctl")
-        return struct.unpack_from("=I", argument, 28)[0]
+        return struct.unpack_from("=I", argument, 28)[0], parameters.raw
+
+    def control(self, via, channels, disable):
+        """The driver's own answer."""
+        clients = [c for c, _ in channels] + [0] * (64 - len(channels))
+        objects = [o for _, o in channels] + [0] * (64 - len(channels))
+        data = struct.pack("=B3xIBB6xQ64I64I", disable, len(channels), 0, 0, 0, *clients, *objects)
+        return self.call(*via, DISABLE_CHANNELS, data)[0]
 
 
 # --- work ---
@@ -522,6 +526,30 @@ def part_crowd(members=7):
         p.wait()
 
 
+def part_slices():
+    """Time slices and interleave of the group that runs kernels: what the driver lets a program do, and its answers."""
+    layer, work = Layer(), Work()
+    objects = layer.objects()
+    fds = {o["client"]: int(o["fd"]) for o in objects if o["kind"] == "client"}
+    for g in objects:
+        if g["kind"] != "group" or int(g["engine"]) != 1:
+            continue
+        of = (fds[g["client"]], int(g["client"], 16), int(g["object"], 16))
+        say("group", g["object"], "set by the layer:", g["sliced"])
+        ask = lambda command, data: layer.call(*of, command, data)
+        get = lambda: (ask(GET_SLICE, bytes(8)), ask(GET_INTERLEAVE, bytes(4)))
+        say("slice, interleave", *get())
+        for usec in (100, 1, 2000):
+            say(f"set slice {usec}", *ask(SET_SLICE, struct.pack("=Q", usec)), "now", *get())
+            began = time.perf_counter()
+            work.launch(3)
+            work.wait()
+            say(f"three products with {usec} us", f"{(time.perf_counter() - began) * 1e3:.2f} ms")
+        for level in (0, 1, 2):
+            say(f"set interleave {level}", *ask(SET_INTERLEAVE, struct.pack("=I", level)), "now", *get())
+    say("results", work.is_right())
+
+
 # --- all ---
 
 
@@ -567,9 +595,14 @@ def main():
     elif options.part.startswith("end-"):
         part_end(options.part[4:])
     else:
-        {"trace": part_trace, "stop": part_stop, "crowd": part_crowd, "member": part_member, "copies": part_copies}[
-            options.part
-        ]()
+        {
+            "trace": part_trace,
+            "stop": part_stop,
+            "crowd": part_crowd,
+            "member": part_member,
+            "copies": part_copies,
+            "slices": part_slices,
+        }[options.part]()
 
 
 main()

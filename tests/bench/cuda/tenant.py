@@ -4,12 +4,14 @@
 
 tenant.py proof            what was launched, phase by phase, as torch.profiler counts it and as the layer does
 tenant.py latency          ResNet-18, one picture at a time; reads "eager SECONDS", "graph SECONDS", or one of these
-                           with "-random" behind the word, for moments that nobody can foresee; says how long each took
+                           with "-random" behind the word, for moments that nobody can foresee; graph-told: such
+                           moments, which the program tells by xsched_hint("WillLaunch"); says how long each took
 tenant.py gemm|resnet50    training; reads "run SECONDS", and says how many steps it did, and in what time
 
 The last two say what they run on when they have warmed up, and answer each line by one of JSON.
 """
 
+import ctypes
 import json
 import os
 import random
@@ -23,6 +25,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..
 from cuda_models import layer_count, launches_seen, resnet18, resnet50  # pylint: disable=wrong-import-position
 
 PERIOD = 0.025
+TOLD = 0.003  # ahead
 
 
 # --- proof ---
@@ -150,6 +153,16 @@ def serve(handlers):
         print(json.dumps(handlers[how](float(seconds))), flush=True)
 
 
+def find_hint():
+    """xsched_hint() of the library that the layer has loaded; without the layer nothing is told."""
+    for line in open("/proc/self/maps", encoding="utf-8"):
+        if "/libxsched.so" in line:
+            f = ctypes.CDLL(line.split()[-1]).xsched_hint
+            f.argtypes = [ctypes.c_char_p, ctypes.c_int64]
+            return f
+    return lambda name, value: 0
+
+
 def latency():
     model = resnet18().eval()
     x = torch.randn(1, 3, 224, 224, device="cuda")
@@ -161,9 +174,12 @@ def latency():
         with torch.cuda.graph(graph):
             out = model(x)
 
-    def measure(f, seconds, jitter=0):
+    def measure(f, seconds, jitter=0, told=False):
         took, end, due = [], time.monotonic() + seconds, time.monotonic()
         while due < end:
+            if told:
+                time.sleep(max(0, due - TOLD - time.monotonic()))
+                hint(b"WillLaunch", max(0, int(1e6 * (due - time.monotonic()))))
             time.sleep(max(0, due - time.monotonic()))
             began = time.monotonic()
             f()
@@ -178,12 +194,14 @@ def latency():
 
     for f in (eager, graph.replay):
         measure(f, 1)
+    hint = find_hint()
     serve(
         {
             "eager": lambda s: measure(eager, s),
             "graph": lambda s: measure(graph.replay, s),
             "eager-random": lambda s: measure(eager, s, 0.8),
             "graph-random": lambda s: measure(graph.replay, s, 0.8),
+            "graph-told": lambda s: measure(graph.replay, s, 0.8, True),
         }
     )
 

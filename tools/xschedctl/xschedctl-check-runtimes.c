@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * check: the runtimes of a process, and what is in front of them
+ */
+
+#include <unistd.h>
+
+#include "common/cuda-others.h"
+#include "tools/xschedctl/xschedctl-check.h"
+
+#define MPS_DIRECTORY "/tmp/nvidia-mps"
+
+/* OpenCL is not here: its loader tells more (check_loader()). */
+static const struct {
+        const char *name, *library;
+        const char *layer; /* NULL: xsched has none */
+} runtimes[] = {
+                {"cuda", "libcuda.so", CHECK_CUDA_LAYER},
+                {"hsa", "libhsa-runtime64.so", CHECK_KFD_LAYER},
+                {"hip", "libamdhip64.so", CHECK_KFD_LAYER},
+                {"level-zero", "libze_loader.so", NULL},
+                {"vulkan", "libvulkan.so", NULL},
+};
+
+static void check_runtime(Check *k, const char *maps, const char *name, const char *library, const char *layer) {
+        _cleanup_free_ char *runtime = check_find_mapped(maps, library),
+                            *ours = layer ? check_find_mapped(maps, layer) : NULL;
+
+        if (!runtime)
+                return;
+        if (ours)
+                check_add(k, name, CHECK_OK, "%s is in front of %s", ours, runtime);
+        else if (layer)
+                check_add(k, name, CHECK_FAILED, "has loaded %s without %s: what it launches is not scheduled", runtime,
+                                layer);
+        else
+                check_add(k, name, CHECK_WARNING, "has loaded %s: what it does by that is not scheduled", runtime);
+}
+
+/* Who else is in front of libcuda: the layer leaves the program to him (cuda-others.h). */
+static void check_others(Check *k, const char *maps) {
+        for (size_t i = 0; i < ELEMENTSOF(cuda_others); i++) {
+                _cleanup_free_ char *other = check_find_mapped(maps, cuda_others[i].library);
+
+                if (other)
+                        check_add(k, "cuda", CHECK_WARNING,
+                                        "%s (%s) is in front of libcuda, too: launches are counted, and xsched holds none",
+                                        other, cuda_others[i].name);
+        }
+}
+
+/* Clients of NVIDIA's MPS have no channels of their own. A client finds the server by this directory. */
+static void check_mps(Check *k, const char *maps) {
+        _cleanup_free_ char *driver = check_find_mapped(maps, "libcuda.so"), *directory = NULL, *pipe = NULL;
+
+        if (!driver || check_get_variable(k, "CUDA_MPS_PIPE_DIRECTORY", &directory) < 0)
+                return;
+        if (asprintf(&pipe, "/proc/%s/root%s/control", k->pid, directory ?: MPS_DIRECTORY) < 0)
+                return;
+        if (access(pipe, F_OK) == 0)
+                check_add(k, "cuda", CHECK_WARNING,
+                                "there is a server of NVIDIA's MPS (%s): its clients share channels, and are held at the "
+                                "gate alone",
+                                directory ?: MPS_DIRECTORY);
+}
+
+void check_runtimes(Check *k, const char *maps) {
+        for (size_t i = 0; i < ELEMENTSOF(runtimes); i++)
+                check_runtime(k, maps, runtimes[i].name, runtimes[i].library, runtimes[i].layer);
+        check_others(k, maps);
+        check_mps(k, maps);
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * The steps of check: what they find, line by line
+ */
+
+#include "tools/shared/ctl.h"
+#include "tools/shared/table.h"
+
+#define CHECK_OPENCL_LAYER "libxsched-opencl.so"
+#define CHECK_KFD_LAYER    "libxsched-kfd.so"
+#define CHECK_CUDA_LAYER   "libxsched-cuda.so"
+
+typedef enum CheckState {
+        CHECK_OK,
+        CHECK_WARNING, /* works, but not as well as it could */
+        CHECK_FAILED,
+} CheckState;
+
+typedef struct Check {
+        Ctl *ctl;
+        const char *pid; /* NULL: this environment */
+        Table table;
+        bool failed;
+} Check;
+
+void check_add(Check *k, const char *what, CheckState state, const char *format, ...) _printf_(4, 5);
+
+/* Gets a variable of the checked process: a new string in *ret; NULL when it is not set. */
+int check_get_variable(const Check *k, const char *name, char **ret);
+
+/* Returns the file of a library that the process has mapped; `name`: how the file's name begins. The caller frees it.
+ */
+char *check_find_mapped(const char *maps, const char *name);
+
+/* Which runtimes the process has loaded, whether xsched is in front of each, and who else is. */
+void check_runtimes(Check *k, const char *maps);
