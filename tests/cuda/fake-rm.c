@@ -61,12 +61,13 @@ static uint64_t now(void) {
 
 static void enter(void);
 static void leave(void);
+static void leave_in_child(void);
 
 /* A kernel has no lock that a child of fork() could find taken by a thread of the parent's. */
 static void init(void) {
         pthread_condattr_t a;
 
-        pthread_atfork(enter, leave, leave);
+        pthread_atfork(enter, leave, leave_in_child);
         pthread_condattr_init(&a);
         pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
         pthread_cond_init(&changed, &a);
@@ -389,6 +390,29 @@ static bool thing_runs(const Thing *channel) {
         return false;
 }
 
+/* A thread that does a channel's work, until the next change. */
+typedef struct Run {
+        uint64_t before; /* changed_ns when it began */
+        struct Run *next;
+} Run;
+
+static Run *at_work;
+static pthread_cond_t caught_up = PTHREAD_COND_INITIALIZER;
+
+static void run_end(const Run *run) {
+        for (Run **r = &at_work; *r; r = &(*r)->next)
+                if (*r == run) {
+                        *r = run->next;
+                        break;
+                }
+        pthread_cond_broadcast(&caught_up);
+}
+
+static void leave_in_child(void) {
+        at_work = NULL; /* of threads that it has not */
+        leave();
+}
+
 bool fake_rm_runs(uint32_t client, uint32_t channel) {
         enter();
         const Name *n = find(client, channel);
@@ -410,7 +434,10 @@ void fake_rm_run(uint32_t client, uint32_t channel, uint64_t ns) {
                 if (ns == 0)
                         break;
                 uint64_t start = now(), end = start + ns, before = changed_ns;
+                Run run = {.before = before, .next = at_work};
+                at_work = &run;
                 wait_until(end);
+                run_end(&run);
                 /* What it did since the change it did not do. */
                 uint64_t at = changed_ns != before && changed_ns > start ? changed_ns : now();
                 uint64_t did = at - start < ns ? at - start : ns;
@@ -420,8 +447,18 @@ void fake_rm_run(uint32_t client, uint32_t channel, uint64_t ns) {
         leave();
 }
 
+/* What was done before a change is counted when its thread comes to it: that may take a while on a busy machine. */
+static bool any_is_behind(void) {
+        for (const Run *r = at_work; r; r = r->next)
+                if (r->before != changed_ns)
+                        return true;
+        return false;
+}
+
 uint64_t fake_rm_progress(unsigned gpu) {
         enter();
+        while (any_is_behind())
+                pthread_cond_wait(&caught_up, &lock);
         uint64_t p = progress[gpu % FAKE_RM_GPUS];
         leave();
         return p;

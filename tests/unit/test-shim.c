@@ -6,6 +6,7 @@
 
 #include <signal.h>
 
+#include "include/xsched/local.h"
 #include "shim-cases.h"
 #include "tests/lib/threads.h"
 
@@ -407,6 +408,34 @@ static void case_hints(void) {
         CHECK(s->hint_priority == -100);
 }
 
+/* Told at once, by the page; the eventfd is written only while something is watched. */
+static void case_will_launch(void) {
+        FakeScheduler *s = scheduler();
+
+        CHECK(xsched_hint("WillLaunch", -1) == -ERANGE);
+        CHECK(xsched_hint("WillLaunch", 2000001) == -ERANGE);
+        CHECK(xsched_hint("WillLaunch", 1000) == 0); /* there is nobody to tell, and no queue */
+        attached_queue(s, (XschedQueueInfo){});
+        XschedQueue *second = attached_queue(s, (XschedQueueInfo){});
+        PageSlot *slots[] = {fake_slot(s->clients[0].f, 0), fake_slot(s->clients[0].f, 1)};
+        PageHeader *header = s->clients[0].f->page.header;
+        page_slot_set_watch(slots[1], PAGE_WATCH_READY);
+        (void) page_take_dirty(header, 0);
+        CHECK(atomic_load(&slots[0]->expected_ns) == 0);
+
+        uint64_t before = now_ns();
+        CHECK(xsched_hint("WillLaunch", 3000) == 0);
+        for (unsigned i = 0; i < 2; i++) {
+                uint64_t at = atomic_load(&slots[i]->expected_ns);
+                CHECK(at >= before + 3 * NSEC_PER_MSEC && at <= now_ns() + 3 * NSEC_PER_MSEC);
+        }
+        CHECK(page_take_dirty(header, 0) == 2);
+        CHECK(xsched_queue_hint(second, "WillLaunch", 2000000) == 0);
+        CHECK(atomic_load(&slots[1]->expected_ns) >= before + 2 * NSEC_PER_SEC);
+        CHECK(atomic_load(&slots[0]->expected_ns) < before + NSEC_PER_SEC);
+        page_slot_set_watch(slots[1], 0);
+}
+
 static const BusCase cases[] = {
                 CASE(register),
                 CASE(arguments),
@@ -427,6 +456,7 @@ static const BusCase cases[] = {
                 CASE(bad_page),
                 CASE(bad_slots),
                 CASE(hints),
+                CASE(will_launch),
 };
 
 int main(int argc, char *argv[]) {

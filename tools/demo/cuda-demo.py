@@ -16,6 +16,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 CHECK = "import sys, torch; sys.exit(not torch.cuda.is_available())"
@@ -91,12 +92,25 @@ def compare_steps(options):
     return [{"step": w["step"], "digest": w["digest"]} for w, _ in pairs]
 
 
+def wait_for_service(tenant):
+    """A program that nobody schedules would show nothing."""
+    until = time.monotonic() + 10
+    while (
+        subprocess.run(["xschedctl", "show", str(tenant.process.pid)], capture_output=True, check=False).returncode != 0
+    ):
+        if time.monotonic() > until:
+            raise Failure(f"{tenant.words[0]}: xschedd does not know it")
+        time.sleep(0.02)
+
+
 def beside(options, scheduled, with_large):
     """The small one, beside the large one or alone."""
     tenants = [Tenant(options, scheduled, "small", *options.size, priority=10)]
     if with_large:
         tenants.append(Tenant(options, scheduled, "large", *options.large, options.steps, priority=-10))
     device = [t.read() for t in tenants][0]["device"]
+    for t in tenants if scheduled else []:
+        wait_for_service(t)
     for t in reversed(tenants):
         t.go()
     large = tenants[1].end() if with_large else None
