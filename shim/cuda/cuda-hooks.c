@@ -13,6 +13,7 @@
 #include "shim/cuda/cuda-capture.h"
 #include "shim/cuda/cuda-next.h"
 #include "shim/cuda/cuda-track.h"
+#include "shim/cuda/cuda-unknown.h"
 
 #define DEVICES_MAX 64
 
@@ -37,9 +38,13 @@
 #undef HELPER
 static void *hook_of(CudaEntry e);
 
-/* The function that the application gets in place of `address`, which `caller` was given. */
-static void *replace(void *address, const void *caller) {
-        return hook_of(cuda_entry_at(address, caller)) ?: address;
+/* The function that the application gets in place of `address`, which `caller` was given for `name`. */
+static void *replace(void *address, const char *name, const void *caller) {
+        CudaEntry e = cuda_entry_at(address, caller);
+
+        if (e == _CUDA_ENTRY_MAX && name && cuda_is_given(address, caller))
+                return cuda_unknown_replace(address, name);
+        return hook_of(e) ?: address;
 }
 
 /* Fails with the message for dlerror(). libc has no such function. */
@@ -62,7 +67,7 @@ void *cuda_dlsym(void *handle, const char *name) {
         CudaEntry ours = cuda_entry_named(name);
         if (address == hook_of(ours))
                 return cuda_is_there() ? address : not_found(f, name);
-        return replace(address, __builtin_return_address(0));
+        return replace(address, name, __builtin_return_address(0));
 }
 
 typedef CudaResult (*ProcAddress)(const char *name, void **ret, int version, uint64_t flags);
@@ -72,7 +77,7 @@ HOOK(cuGetProcAddress, (const char *name, void **ret, int version, uint64_t flag
         CudaResult r = CUDA_CALL(cuGetProcAddress, ProcAddress, name, ret, version, flags);
 
         if (r == CUDA_RESULT_SUCCESS && ret)
-                *ret = replace(*ret, __builtin_return_address(0));
+                *ret = replace(*ret, name, __builtin_return_address(0));
         return r;
 }
 
@@ -80,7 +85,7 @@ HOOK(cuGetProcAddress_v2, (const char *name, void **ret, int version, uint64_t f
         CudaResult r = CUDA_CALL(cuGetProcAddress_v2, ProcAddressV2, name, ret, version, flags, ret_status);
 
         if (r == CUDA_RESULT_SUCCESS && ret)
-                *ret = replace(*ret, __builtin_return_address(0));
+                *ret = replace(*ret, name, __builtin_return_address(0));
         return r;
 }
 
@@ -320,5 +325,5 @@ _public_
 uint64_t xsched_cuda_count(const char *name) {
         CudaEntry e = cuda_entry_named(name);
 
-        return hook_of(e) ? atomic_load_explicit(&cuda_counts[e], memory_order_relaxed) : UINT64_MAX;
+        return hook_of(e) ? atomic_load_explicit(&cuda_counts[e], memory_order_relaxed) : cuda_unknown_count(name);
 }

@@ -142,14 +142,22 @@ bool cuda_is_there(void) {
         return find() != NULL;
 }
 
+/* Whether the address is libcuda's, and the caller is not: libcuda asks itself. */
+static bool is_given(const Library *l, const void *address, const void *caller) {
+        uintptr_t at = (uintptr_t) address, from = (uintptr_t) caller;
+
+        return at >= l->begin && at < l->end && (from < l->begin || from >= l->end);
+}
+
+bool cuda_is_given(const void *address, const void *caller) {
+        const Library *l = address ? find() : NULL;
+
+        return l && is_given(l, address, caller);
+}
+
 CudaEntry cuda_entry_at(const void *address, const void *caller) {
         const Library *l = address ? find() : NULL;
-        if (!l)
-                return _CUDA_ENTRY_MAX;
-
-        /* libcuda asks itself. */
-        uintptr_t at = (uintptr_t) address, from = (uintptr_t) caller;
-        if (at < l->begin || at >= l->end || (from >= l->begin && from < l->end))
+        if (!l || !is_given(l, address, caller))
                 return _CUDA_ENTRY_MAX;
         const Known *k = &l->known[known_slot(l, address)];
         return k->address ? k->entry : _CUDA_ENTRY_MAX;

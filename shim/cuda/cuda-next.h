@@ -47,6 +47,9 @@ static inline void cuda_count(CudaEntry e) {
  * itself. */
 CudaEntry cuda_entry_at(const void *address, const void *caller);
 
+/* Returns whether the address is libcuda's, and the caller another one. */
+bool cuda_is_given(const void *address, const void *caller);
+
 /* Returns whether libcuda is loaded. */
 bool cuda_is_there(void);
 

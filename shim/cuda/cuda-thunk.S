@@ -39,6 +39,26 @@ cuda_hook_\name:
 #define HELPER(name)  skipped;
 #include "shim/cuda/cuda-entries.h"
 
+        /* In front of functions that are not in the list: cuda-unknown.c gives them out. 32 bytes each. */
+        .set index_of_dlsym, index
+        .hidden cuda_unknown_thunks
+        .globl  cuda_unknown_thunks
+        .type   cuda_unknown_thunks, @function
+        .p2align 5
+cuda_unknown_thunks:
+        .set unknown, 0
+        .rept 16
+        .p2align 5
+        .cfi_startproc
+        endbr64
+        lock incq cuda_unknown_counts + 8 * unknown(%rip)
+        jmp     *cuda_unknown_next + 8 * unknown(%rip)
+        .cfi_endproc
+        .set unknown, unknown + 1
+        .endr
+        .p2align 5
+        .size   cuda_unknown_thunks, . - cuda_unknown_thunks
+
         /* Who asks by RTLD_NEXT (-1), or by RTLD_DEFAULT (0) for what is not libcuda's, is known by his return
          * address, so he gets the real one, which is in the last cell. */
         .globl  dlsym
@@ -56,7 +76,7 @@ dlsym:
         cmpb    $'u', 1(%rsi)
         jne     1f
 2:      jmp     cuda_dlsym
-1:      jmp     *cuda_next + 8 * index(%rip)
+1:      jmp     *cuda_next + 8 * index_of_dlsym(%rip)
         .cfi_endproc
         .size   dlsym, . - dlsym
 

@@ -376,6 +376,12 @@ API int cuLaunchKernel_ptsz(void *f, unsigned gx, unsigned gy, unsigned gz, unsi
         return launch(fake_stream_of(stream, true), f, params);
 }
 
+/* What the layer was built without. */
+API int cuLaunchOfTomorrow(FakeStream stream, void *f, void **params) {
+        ENTER;
+        return launch(fake_stream_of(stream, false), f, params);
+}
+
 API int cuLaunchKernelEx(const FakeLaunchConfig *config, void *f, void **params, void **extra) {
         ENTER;
         return launch(fake_stream_of(config->stream, false), f, params);

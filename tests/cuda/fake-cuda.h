@@ -77,6 +77,7 @@ int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, 
                 unsigned shared, FakeStream stream, void **params, void **extra);
 int cuLaunchKernel_ptsz(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                 unsigned shared, FakeStream stream, void **params, void **extra);
+int cuLaunchOfTomorrow(FakeStream stream, void *f, void **params);
 int cuLaunchKernelEx(const FakeLaunchConfig *config, void *f, void **params, void **extra);
 int cuLaunchCooperativeKernelMultiDevice(FakeLaunchParams *list, unsigned n, unsigned flags);
 int cuLaunchHostFunc(FakeStream stream, void (*f)(void *), void *userdata);
