@@ -195,8 +195,8 @@ int xsched_get_counters(XschedCounters *ret);
  * "Utilization" (1..100 percent).
  *
  * "WillLaunch" (0..2000000 microseconds from now) says when the process launches next, so that those whom it has
- * precedence over can be held a little before, as forecasts do for who comes regularly. It is told at once, counts once,
- * and costs others no more than forecasts may. Returns 0; -EINVAL: unknown name; -ERANGE: value out of range. */
+ * precedence over can be held a little before, as forecasts do for who comes regularly. It is told at once, counts
+ * once, and costs others no more than forecasts may. Returns 0; -EINVAL: unknown name; -ERANGE: value out of range. */
 int xsched_hint(const char *name, int64_t value);
 
 #define XSCHED_HOLD_CHILDREN UINT64_C(1) /* includes processes that the caller starts */
