@@ -34,6 +34,7 @@ import re
 import subprocess
 import sys
 
+import cuda_table
 import fleet_table
 import study_table
 from document import INTRODUCTION, SECTIONS
@@ -424,6 +425,7 @@ def render(options):
     write_plots(options.results, found)
     fleet_table.write_plots(options.results, found)
     study_table.write_plots(options.results, found)
+    cuda_table.write_plots(options.results, found)
     for title, note, patterns, renderer in SECTIONS:
         parts = [renderer(r) for pattern in patterns for r in found if re.fullmatch(pattern, r["name"])]
         if parts:

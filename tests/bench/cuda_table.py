@@ -1,45 +1,127 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The section of BENCHMARKS.md about CUDA, from what bench-cuda.py measured."""
+"""The section of BENCHMARKS.md about CUDA, from what bench-cuda.py measured, and its plot."""
 
-BATCH = {
-    "gemm": "layers of 8192 x 28672 in bfloat16, whose kernels take 5 to 7 ms",
-    "resnet50": "ResNet-50 with batches of 128",
-}
+import html
+import os
 
-
+WAYS = ("scheduled", "gate", "stop", "unexpected", "slice")
+MODES = ("eager", "graph", "eager-random", "graph-random", "graph-told")
 HOW = {
     "scheduled": "Kernels in flight are waited for (level 1).",
     "gate": "Gate: kernels in flight are waited for (level 1).",
     "stop": "Stop: channels are stopped where that is quicker (level 3).",
     "unexpected": "Unexpected: the same with Linger=0, so that nothing is done before the job has come.",
+    "slice": "Slice: as stop, and the trainings' channels have time slices of 100 us.",
 }
+RANDOM = (
+    " Random: at moments that nobody can foresee, 5 to 45 ms after one another. Told: such moments, of which the program "
+    'tells 3 ms ahead by xsched_hint("WillLaunch").'
+)
+SCALE, LEFT, BAR, MOST = 26, 240, 14, 20  # points per ms, ...
+
+
+def batch_text(d, kind):
+    if kind == "gemm":
+        return "layers of 8192 x 28672 in bfloat16, whose kernels take 5 to 7 ms"
+    return f"ResNet-50 with batches of {d.get('resnet50 batch', 128)}"
+
+
+def rows_of(d, kind):
+    """(mode, beside, way, what was found)"""
+    ways = [name for name in ("native", *WAYS) if name in d[kind]]
+    for how in MODES:
+        counts = {int(key.split()[-1]) for name in ways for key in d[kind][name] if key.startswith(f"{how} beside ")}
+        for n in sorted(counts):
+            for name in ways:
+                if f"{how} beside {n}" in d[kind][name]:
+                    yield how, n, name, d[kind][name][f"{how} beside {n}"]
+
+
+def render_kind(d, kind, table):
+    rows = []
+    for how, n, name, r in rows_of(d, kind):
+        plain = how.split("-")[0]
+        alone = d[kind][name][f"{plain} beside 0"]["p99"]
+        native = d[kind]["native"].get(f"{plain} beside {n}")
+        rows.append(
+            [
+                f"{how} beside {n}, {name}",
+                *(f"{r[key]:.2f}" for key in ("p50", "p90", "p99")),
+                f"{r['p99'] / alone:.2f}x",
+                f"{100 * r['batch'] / d[kind]['native']['batch alone']['batch']:.0f} %" if n else "",
+                f"{100 * r['batch'] / native['batch']:.0f} %" if n and native else "",
+            ]
+        )
+    return (
+        f"Beside trainings of {batch_text(d, kind)}:\n\n"
+        + table(["", "p50 ms", "p90 ms", "p99 ms", "p99 to alone", "batch, of one alone", "of native"], rows)
+        + "\n"
+    )
+
+
+def weights_text(d):
+    found = [
+        f"{100 * d[kind][name]['weights']['share']:.1f} % ({kind}, {name})"
+        for kind in d["batch"]
+        for name in d[kind]
+        if "weights" in d[kind][name]
+    ]
+    if not found:
+        return ""
+    return "Two trainings at 300:100, which asks for 75 % of what both do, by what each does alone: " + ", ".join(found)
 
 
 def render_cuda(record, table):
     d = record["data"]
-    ways = [name for name in ("scheduled", "gate", "stop", "unexpected") if name in d]
-    rows = []
-    for how in ("eager", "graph"):
-        for n in sorted({int(key.split()[-1]) for key in d["native"] if key.startswith(how)}):
-            for name in ("native", *ways):
-                if f"{how} beside {n}" not in d[name]:
-                    continue
-                r = d[name][f"{how} beside {n}"]
-                alone = d["native"][f"{how} beside 0"]["p99"]
-                rows.append(
-                    [
-                        f"{how} beside {n}, {name}",
-                        *(f"{r[key]:.2f}" for key in ("p50", "p90", "p99")),
-                        f"{r['p99'] / alone:.2f}x",
-                        f"{100 * r['batch'] / d['native']['batch alone']:.0f} %" if n else "",
-                    ]
-                )
-    alone = ", ".join(f"{100 * d[name]['batch alone'] / d['native']['batch alone']:.0f} %" for name in ways)
-    return (
-        f"### {d['device']}, PyTorch {d['torch']}\n\nResNet-18, one picture 40 times a second, eagerly and as a "
-        f"CUDA graph, at priority 200, beside trainings of {BATCH[d['batch']]}; {d['seconds']:g} s each. Natively "
-        f"there is no layer and no service. {' '.join(HOW[name] for name in ways)} A training with the device "
-        f"for itself, under the layer: {alone} of native.\n\n"
-        + table(["", "p50 ms", "p90 ms", "p99 ms", "p99 to alone", "batch, of one alone"], rows)
-        + "\n"
+    ways = [name for name in WAYS if any(name in d[kind] for kind in d["batch"])]
+    random = any(how.endswith("-random") for kind in d["batch"] for how, *_ in rows_of(d, kind))
+    alone = ", ".join(
+        f"{100 * d[kind][name]['batch alone']['batch'] / d[kind]['native']['batch alone']['batch']:.0f} %"
+        for kind in d["batch"]
+        for name in ways
+        if name in d[kind]
     )
+    text = (
+        f"### {d['device']}, PyTorch {d['torch']}{record.get('what', '')}\n\nResNet-18, one picture 40 times a second, "
+        f"eagerly and as a CUDA graph, at priority 200, beside trainings; {d['seconds']:g} s each, {d['rounds']} times in "
+        f"turn. Natively there is no layer and no service. {' '.join(HOW[name] for name in ways)}"
+        f"{RANDOM if random else ''} *To alone*: of the same way. *Of native*: of what as many trainings do natively. A "
+        f"training with the device for itself, under the layer: {alone} of native.\n\n"
+    )
+    text += "".join(render_kind(d, kind, table) for kind in d["batch"])
+    weights = weights_text(d)
+    text += f"{weights}.\n\n" if weights else ""
+    return text + f"![latencies](tests/bench/results/{record['name']}.svg)\n\n"
+
+
+# --- the plot ---
+
+
+def plot(record):
+    """A bar for each row, to its p99, with a mark at its median."""
+    d, out, y = record["data"], [], 30
+    for kind in d["batch"]:
+        out.append(f'<text x="10" y="{y}" font-weight="bold">beside {html.escape(batch_text(d, kind))}</text>')
+        y += 8
+        for how, n, name, r in rows_of(d, kind):
+            wide = SCALE * min(r["p99"], MOST)
+            colour = "#c0392b" if name == "native" else "#2471a3"
+            out.append(f'<text x="{LEFT - 8}" y="{y + BAR - 3}" text-anchor="end">{how} beside {n}, {name}</text>')
+            out.append(f'<rect x="{LEFT}" y="{y}" width="{wide:.1f}" height="{BAR - 2}" fill="{colour}"/>')
+            middle = LEFT + SCALE * min(r["p50"], MOST)
+            out.append(f'<rect x="{middle:.1f}" y="{y}" width="2" height="{BAR - 2}" fill="black"/>')
+            out.append(f'<text x="{LEFT + wide + 4:.1f}" y="{y + BAR - 3}">{r["p99"]:.2f}</text>')
+            y += BAR
+        y += 30
+    width = LEFT + SCALE * MOST + 60
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{y}" viewBox="0 0 {width} {y}">'
+    note = f'<text x="{LEFT}" y="14">p99 in ms, and the median (black)</text>'
+    style = '<rect width="100%" height="100%" fill="white"/>\n<g font-family="sans-serif" font-size="11">'
+    return "\n".join([head, style, note, *out, "</g>", "</svg>"]) + "\n"
+
+
+def write_plots(directory, records):
+    for record in records:
+        if record["name"].startswith("cuda-"):
+            with open(os.path.join(directory, record["name"] + ".svg"), "w", encoding="utf-8") as f:
+                f.write(plot(record))

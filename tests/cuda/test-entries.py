@@ -9,7 +9,9 @@ What it does not know of is named here, with why.
 import re
 import sys
 
-WORK = re.compile(r"Launch|Async$|^cuMemcpy|^cuMemset|^cuStream(Wait|Write|Batch)|Synchronize|(Event|Record)$|EventQuery")
+WORK = re.compile(
+    r"Launch|Async$|^cuMemcpy|^cuMemset|^cuStream(Wait|Write|Batch)|Synchronize|(Event|Record)$|EventQuery"
+)
 NO_WORK = re.compile(
     r"^cu\w*Node\w*$"  # builds or asks of a graph
     r"|^cuDevice(Un)?[Rr]egisterAsync\w*$"  # of notifications
