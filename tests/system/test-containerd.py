@@ -256,14 +256,22 @@ class AsKubelet(PodCase):
                     "xsched.org/priority": "-60",
                     "xsched.org/priority-class": "online",
                     "xsched.org/pod-label.team": "a\u00e4\n[Class]=\u202e",
-                    "xsched.org/pod-label.../../x": "y",
+                    "xsched.org/pod-label.app": "web",
                     "cdi.k8s.io/forged": "xsched.org/class=interactive",
                 }
                 container, client = self.start(driver, "research-7", forged, device="xsched.org/class=batch")
                 directory = self.check_pod(driver, client, container)
-                found = self.attributes(directory)
-                self.assertEqual((found["label.namespace"], found["label.pod"]), ("research-7", "train"))
-                self.assertEqual(found["class"], "batch")
+                expected = {
+                    "class": "batch",
+                    "label.namespace": "research-7",
+                    "label.pod": "train",
+                    "label.container": "worker",
+                    "lower.class": "interactive",
+                    "lower.priority": "-60",
+                    "claim.priority-class": "online",
+                    "claim.pod-label.app": "web",
+                }
+                self.assertEqual(self.attributes(directory), expected)
                 self.settle(client, (-60, "batch"))
                 self.tearDown()
                 self.setUp()
