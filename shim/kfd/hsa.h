@@ -84,14 +84,22 @@ typedef void HsaFunction(void *arg);
 
 /* The functions that the layer intercepts. */
 #define HSA_FUNCTIONS(X)                                                                                               \
+        HSA_STORES(X)                                                                                                  \
+        X(hsa_amd_signal_async_handler)                                                                                \
+        X(hsa_amd_async_function)                                                                                      \
+        HSA_RESERVATIONS(X)                                                                                            \
+        HSA_EXCHANGES(X)                                                                                               \
+        HSA_INDEX_STORES(X)
+
+/* "Silent" is for who waits for a signal, and nobody waits for a doorbell. */
+#define HSA_STORES(X)                                                                                                  \
         X(hsa_signal_store_relaxed)                                                                                    \
         X(hsa_signal_store_release)                                                                                    \
         X(hsa_signal_store_screlease)                                                                                  \
-        X(hsa_amd_signal_async_handler)                                                                                \
-        X(hsa_amd_async_function)                                                                                      \
-        HSA_RESERVATIONS(X)
+        X(hsa_signal_silent_store_relaxed)                                                                             \
+        X(hsa_signal_silent_store_screlease)
 
-/* The last three are old names. */
+/* The last three of each are old names. */
 #define HSA_RESERVATIONS(X)                                                                                            \
         X(hsa_queue_add_write_index_scacq_screl)                                                                       \
         X(hsa_queue_add_write_index_scacquire)                                                                         \
@@ -101,11 +109,31 @@ typedef void HsaFunction(void *arg);
         X(hsa_queue_add_write_index_acquire)                                                                           \
         X(hsa_queue_add_write_index_release)
 
-void hsa_signal_store_relaxed(HsaSignal signal, int64_t value);
-void hsa_signal_store_release(HsaSignal signal, int64_t value);
-void hsa_signal_store_screlease(HsaSignal signal, int64_t value);
+#define HSA_EXCHANGES(X)                                                                                               \
+        X(hsa_queue_cas_write_index_scacq_screl)                                                                       \
+        X(hsa_queue_cas_write_index_scacquire)                                                                         \
+        X(hsa_queue_cas_write_index_relaxed)                                                                           \
+        X(hsa_queue_cas_write_index_screlease)                                                                         \
+        X(hsa_queue_cas_write_index_acq_rel)                                                                           \
+        X(hsa_queue_cas_write_index_acquire)                                                                           \
+        X(hsa_queue_cas_write_index_release)
+
+#define HSA_INDEX_STORES(X)                                                                                            \
+        X(hsa_queue_store_write_index_relaxed)                                                                         \
+        X(hsa_queue_store_write_index_screlease)                                                                       \
+        X(hsa_queue_store_write_index_release)
+
 int hsa_amd_signal_async_handler(HsaSignal signal, int condition, int64_t value, HsaHandler *handler, void *arg);
 int hsa_amd_async_function(HsaFunction *function, void *arg);
+#define DECLARE(name) void name(HsaSignal signal, int64_t value);
+HSA_STORES(DECLARE)
+#undef DECLARE
 #define DECLARE(name) uint64_t name(const HsaQueue *queue, uint64_t n);
 HSA_RESERVATIONS(DECLARE)
+#undef DECLARE
+#define DECLARE(name) uint64_t name(const HsaQueue *queue, uint64_t expected, uint64_t index);
+HSA_EXCHANGES(DECLARE)
+#undef DECLARE
+#define DECLARE(name) void name(const HsaQueue *queue, uint64_t index);
+HSA_INDEX_STORES(DECLARE)
 #undef DECLARE

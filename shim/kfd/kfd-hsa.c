@@ -244,9 +244,7 @@ static _noinline_ void store_unknown(
                         after_store(q);                                                                                \
         }
 
-STORE(hsa_signal_store_relaxed)
-STORE(hsa_signal_store_release)
-STORE(hsa_signal_store_screlease)
+HSA_STORES(STORE)
 
 void kfd_hsa_store(HsaSignal signal, int64_t value, typeof(&hsa_signal_store_relaxed) next) {
         KfdQueue *q = thread.forwarded == 0 ? kfd_doorbell_find(signal.handle) : NULL;
@@ -345,11 +343,105 @@ static _noinline_ uint64_t reserve_unknown(
 
 HSA_RESERVATIONS(RESERVE)
 
-uint64_t kfd_hsa_reserve(const HsaQueue *queue, uint64_t n, typeof(&hsa_queue_add_write_index_relaxed) next) {
+static bool exchange_in_memory(const KfdQueue *q, uint64_t expected, uint64_t index, uint64_t *ret) {
+        if (!q || atomic_load(&q->intercepted))
+                return false;
+        *ret = expected;
+        (void) __atomic_compare_exchange_n((uint64_t *) (uintptr_t) &q->aql->write_index, ret, index, false,
+                        __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+        return true;
+}
+
+/* As store_unknown(). Says that another has been quicker where nothing can be done. */
+static _noinline_ uint64_t exchange_unknown(const void *caller, const KfdQueue *q, const HsaQueue *queue,
+                uint64_t expected, uint64_t index, size_t function) {
+        uint64_t found = ~expected;
+        KfdRuntime spare;
+
+        if (q && in_signal_handler() && exchange_in_memory(q, expected, index, &found))
+                return found;
+        const KfdRuntime *next = kfd_runtime(caller, &spare);
+        typeof(&hsa_queue_cas_write_index_relaxed) cas;
+        memcpy(&cas, (const char *) next + function, sizeof(cas));
+        if (cas)
+                return cas(queue, expected, index);
+        (void) exchange_in_memory(q, expected, index, &found);
+        return found;
+}
+
+#define EXCHANGE(name)                                                                                                 \
+        _public_                                                                                                       \
+        uint64_t name(const HsaQueue *queue, uint64_t expected, uint64_t index) {                                      \
+                const KfdRuntime *next = kfd_runtime_known(__builtin_return_address(0));                               \
+                KfdQueue *q = NULL;                                                                                    \
+                                                                                                                       \
+                meet(queue, &q);                                                                                       \
+                begin_reserving(q);                                                                                    \
+                thread.forwarded++;                                                                                    \
+                uint64_t found = likely(next && next->name)                                                            \
+                                ? next->name(queue, expected, index)                                                   \
+                                : exchange_unknown(__builtin_return_address(0), q, queue, expected, index,             \
+                                                  offsetof(KfdRuntime, name));                                         \
+                thread.forwarded--;                                                                                    \
+                end_reserving(q);                                                                                      \
+                return found;                                                                                          \
+        }
+
+HSA_EXCHANGES(EXCHANGE)
+
+/* As store_unknown(). */
+static _noinline_ void set_unknown(
+                const void *caller, const KfdQueue *q, const HsaQueue *queue, uint64_t index, size_t function) {
+        bool in_memory = q && !atomic_load(&q->intercepted);
+        typeof(&hsa_queue_store_write_index_relaxed) set = NULL;
+        KfdRuntime spare;
+
+        if (!in_memory || !in_signal_handler()) {
+                const KfdRuntime *next = kfd_runtime(caller, &spare);
+                memcpy(&set, (const char *) next + function, sizeof(set));
+        }
+        if (set)
+                set(queue, index);
+        else if (in_memory)
+                __atomic_store_n((uint64_t *) (uintptr_t) &q->aql->write_index, index, __ATOMIC_SEQ_CST);
+}
+
+#define SET(name)                                                                                                      \
+        _public_                                                                                                       \
+        void name(const HsaQueue *queue, uint64_t index) {                                                             \
+                const KfdRuntime *next = kfd_runtime_known(__builtin_return_address(0));                               \
+                KfdQueue *q = NULL;                                                                                    \
+                                                                                                                       \
+                meet(queue, &q);                                                                                       \
+                begin_reserving(q);                                                                                    \
+                thread.forwarded++;                                                                                    \
+                if (likely(next && next->name))                                                                        \
+                        next->name(queue, index);                                                                      \
+                else                                                                                                   \
+                        set_unknown(__builtin_return_address(0), q, queue, index, offsetof(KfdRuntime, name));         \
+                thread.forwarded--;                                                                                    \
+                end_reserving(q);                                                                                      \
+        }
+
+HSA_INDEX_STORES(SET)
+
+/* A queue that neither the kernel's driver nor hsa_queue_create() was seen to be asked for (kfd-tool.c). */
+static _noinline_ void adopt_slow(const HsaQueue *queue, KfdHsaFindNode *find_node, const void *userdata) {
+        uint32_t node;
+        PROTECT_ERRNO;
+
+        if (!in_signal_handler() && find_node(userdata, queue, &node))
+                kfd_queue_adopt(node, queue);
+}
+
+uint64_t kfd_hsa_reserve(const HsaQueue *queue, uint64_t n, typeof(&hsa_queue_add_write_index_relaxed) next,
+                KfdHsaFindNode *find_node, const void *userdata) {
         KfdQueue *q = NULL;
 
-        if (thread.forwarded == 0)
+        if (thread.forwarded == 0 && unlikely(!kfd_doorbell_look((uintptr_t) queue, &q))) {
+                adopt_slow(queue, find_node, userdata);
                 meet(queue, &q);
+        }
         begin_reserving(q);
         uint64_t index = next(queue, n);
         end_reserving(q);

@@ -154,6 +154,11 @@ static Turn poll_turn(void) {
         if (!kfd_lock())
                 return t;
         t.active = !kfd_release_followers();
+        for (KfdQueue *q = kfd_queues(), *next; q; q = next) {
+                next = q->next;
+                if (unlikely(q->adopted))
+                        kfd_queue_check_adopted(q);
+        }
         for (KfdQueue *q = kfd_queues(); q; q = q->next)
                 if (q->xsched && q->hal.type == KFD_QUEUE_COMPUTE_AQL) {
                         queue_look(q, &t);

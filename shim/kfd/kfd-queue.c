@@ -403,7 +403,8 @@ static KfdQueue *queue_with_index(const void *write_index) {
 
 /* Under the lock. A proxy is no queue, and one that is known is known better. */
 static void adopt(uint32_t node, const AmdQueue *aql) {
-        KfdGpu *g = aql && !queue_with_index(&aql->write_index) ? gpu_of_node(node) : NULL;
+        bool known = !aql || queue_with_index(&aql->write_index) || queue_behind(aql);
+        KfdGpu *g = known ? NULL : gpu_of_node(node);
         KfdQueue *q = g ? calloc(1, sizeof(KfdQueue)) : NULL;
         if (!q)
                 return;
@@ -432,6 +433,7 @@ void kfd_queue_adopt(uint32_t node, const HsaQueue *queue) {
                 return;
         KFD_LOCKED() return;
         adopt(node, kfd_aql_of(queue));
+        meet(queue); /* whatever it is, it is known from now on */
 }
 
 void kfd_queue_abandon(const HsaQueue *queue) {
@@ -445,6 +447,12 @@ void kfd_queue_abandon(const HsaQueue *queue) {
                 if (q->adopted && (!queue || &q->aql->hsa_queue == queue))
                         queue_remove(q);
         }
+        kfd_doorbells_forget(NULL); /* at its address there may be another next */
+}
+
+void kfd_queue_check_adopted(KfdQueue *q) {
+        if (q->adopted && kfd_aql_of(&q->aql->hsa_queue) != q->aql)
+                queue_remove(q);
 }
 
 void kfd_context_end(unsigned context) {

@@ -111,6 +111,9 @@ bool kfd_release_followers(void);
 /* Takes a queue off the device again that is lent. */
 void kfd_hold_lent(KfdQueue *q);
 
+/* Forgets an adopted queue whose memory is no queue any more: who adopts does not see every way in which queues end. */
+void kfd_queue_check_adopted(KfdQueue *q);
+
 /* kfd-loan.c: looks at a queue. Returns true: look again soon. */
 bool kfd_loan_look(KfdQueue *q, uint64_t now_ns);
 
@@ -135,7 +138,10 @@ bool kfd_start(void);
 
 /* kfd-hsa.c: around a call through a runtime's own table. Does nothing when the call was intercepted before. */
 void kfd_hsa_store(HsaSignal signal, int64_t value, typeof(&hsa_signal_store_relaxed) next);
-uint64_t kfd_hsa_reserve(const HsaQueue *queue, uint64_t n, typeof(&hsa_queue_add_write_index_relaxed) next);
+/* find_node() asks the runtime for the node of a queue that is not known; false: it does not say. */
+typedef bool KfdHsaFindNode(const void *userdata, const HsaQueue *queue, uint32_t *ret);
+uint64_t kfd_hsa_reserve(const HsaQueue *queue, uint64_t n, typeof(&hsa_queue_add_write_index_relaxed) next,
+                KfdHsaFindNode *find_node, const void *userdata);
 int kfd_hsa_async_handler(HsaSignal signal, int condition, int64_t value, HsaHandler *handler, void *arg,
                 typeof(&hsa_amd_signal_async_handler) next);
 int kfd_hsa_async_function(HsaFunction *function, void *arg, typeof(&hsa_amd_async_function) next);

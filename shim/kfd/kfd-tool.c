@@ -27,8 +27,10 @@ typedef int CreateQueue(uint64_t agent, uint32_t size, uint32_t type, void *call
                 uint32_t group_size, HsaQueue **ret);
 typedef int DestroyQueue(HsaQueue *queue);
 typedef int GetAgentInfo(uint64_t agent, int what, void *ret);
+typedef int GetQueueInfo(const HsaQueue *queue, int what, void *ret);
 
-#define AGENT_NODE 0xA004 /* HSA_AMD_AGENT_INFO_DRIVER_NODE_ID */
+#define AGENT_NODE  0xA004 /* HSA_AMD_AGENT_INFO_DRIVER_NODE_ID */
+#define QUEUE_AGENT 0      /* HSA_AMD_QUEUE_INFO_AGENT */
 
 /* The head of each table: two words of two numbers each, and the second number is its size. */
 #define HEAD 2U
@@ -43,22 +45,31 @@ enum {
         CORE_ADD_FIRST = HEAD + 21, /* scacq_screl, scacquire, relaxed, screlease */
         CORE_STORE_RELAXED = HEAD + 41,
         CORE_STORE_SCRELEASE = HEAD + 42,
+        CORE_SILENT_STORE_RELAXED = HEAD + 102,
+        CORE_SILENT_STORE_SCRELEASE = HEAD + 103,
         AMD_ASYNC_HANDLER = HEAD + 7,
         AMD_ASYNC_FUNCTION = HEAD + 8,
+        AMD_QUEUE_GET_INFO = HEAD + 68, /* ROCm 6.1 */
+        AMD_COUNTED_RELEASE = HEAD + 77,
 };
+
+/* A table of another major version has another order. Those with the first had no queues that are counted. */
+#define MAJOR_MIN 1U
+#define MAJOR_MAX 2U
 
 #define N_ADDS 4U
 
 /* What a table had before us. */
 typedef struct Tool {
         _Atomic(Function **) core; /* NULL: free */
-        typeof(&hsa_signal_store_relaxed) store_relaxed, store_screlease;
+        typeof(&hsa_signal_store_relaxed) store_relaxed, store_screlease, silent_relaxed, silent_screlease;
         typeof(&hsa_queue_add_write_index_relaxed) add[N_ADDS];
         typeof(&hsa_amd_signal_async_handler) async_handler;
         typeof(&hsa_amd_async_function) async_function;
         CreateQueue *create;
-        DestroyQueue *destroy;
+        DestroyQueue *destroy, *counted_release;
         GetAgentInfo *agent_get_info;
+        GetQueueInfo *queue_get_info;
 } Tool;
 
 /* A runtime beyond that has what is preloaded alone. */
@@ -76,10 +87,19 @@ static int create_queue(const Tool *t, uint64_t agent, uint32_t size, uint32_t t
         return r;
 }
 
-static int destroy_queue(const Tool *t, HsaQueue *queue) {
+static int destroy_queue(DestroyQueue *next, HsaQueue *queue) {
         if (queue)
                 kfd_queue_abandon(queue);
-        return t->destroy(queue);
+        return next(queue);
+}
+
+/* Made by another function than hsa_queue_create(): from ROCm 7.14 on there are several. */
+static bool find_node(const void *userdata, const HsaQueue *queue, uint32_t *ret) {
+        const Tool *t = userdata;
+        uint64_t agent;
+
+        return t->queue_get_info && t->agent_get_info && t->queue_get_info(queue, QUEUE_AGENT, &agent) == HSA_SUCCESS &&
+                        t->agent_get_info(agent, AGENT_NODE, ret) == HSA_SUCCESS;
 }
 
 /* --- a set of functions for each table --- */
@@ -88,7 +108,7 @@ static int destroy_queue(const Tool *t, HsaQueue *queue) {
 
 #define DEFINE_ADD(i, k)                                                                                               \
         static uint64_t add_##i##_##k(const HsaQueue *queue, uint64_t n) {                                             \
-                return kfd_hsa_reserve(queue, n, tools[i].add[k]);                                                     \
+                return kfd_hsa_reserve(queue, n, tools[i].add[k], find_node, tools + i);                               \
         }
 #define DEFINE_SET(i)                                                                                                  \
         static void store_relaxed_##i(HsaSignal signal, int64_t value) {                                               \
@@ -96,6 +116,12 @@ static int destroy_queue(const Tool *t, HsaQueue *queue) {
         }                                                                                                              \
         static void store_screlease_##i(HsaSignal signal, int64_t value) {                                             \
                 kfd_hsa_store(signal, value, tools[i].store_screlease);                                                \
+        }                                                                                                              \
+        static void silent_relaxed_##i(HsaSignal signal, int64_t value) {                                              \
+                kfd_hsa_store(signal, value, tools[i].silent_relaxed);                                                 \
+        }                                                                                                              \
+        static void silent_screlease_##i(HsaSignal signal, int64_t value) {                                            \
+                kfd_hsa_store(signal, value, tools[i].silent_screlease);                                               \
         }                                                                                                              \
         static int async_handler_##i(HsaSignal signal, int condition, int64_t value, HsaHandler *handler, void *arg) { \
                 return kfd_hsa_async_handler(signal, condition, value, handler, arg, tools[i].async_handler);          \
@@ -108,7 +134,10 @@ static int destroy_queue(const Tool *t, HsaQueue *queue) {
                 return create_queue(tools + i, agent, size, type, callback, data, private_size, group_size, ret);      \
         }                                                                                                              \
         static int destroy_##i(HsaQueue *queue) {                                                                      \
-                return destroy_queue(tools + i, queue);                                                                \
+                return destroy_queue(tools[i].destroy, queue);                                                         \
+        }                                                                                                              \
+        static int counted_release_##i(HsaQueue *queue) {                                                              \
+                return destroy_queue(tools[i].counted_release, queue);                                                 \
         }
 #define DEFINE_ADDS(i) DEFINE_ADD(i, 0) DEFINE_ADD(i, 1) DEFINE_ADD(i, 2) DEFINE_ADD(i, 3)
 
@@ -119,11 +148,14 @@ EACH_TOOL(DEFINE_SET)
         [i] = {                                                                                                        \
                         .store_relaxed = store_relaxed_##i,                                                            \
                         .store_screlease = store_screlease_##i,                                                        \
+                        .silent_relaxed = silent_relaxed_##i,                                                          \
+                        .silent_screlease = silent_screlease_##i,                                                      \
                         .add = {add_##i##_0, add_##i##_1, add_##i##_2, add_##i##_3},                                   \
                         .async_handler = async_handler_##i,                                                            \
                         .async_function = async_function_##i,                                                          \
                         .create = create_##i,                                                                          \
                         .destroy = destroy_##i,                                                                        \
+                        .counted_release = counted_release_##i,                                                        \
         },
 static const Tool ours[TOOLS_MAX] = {EACH_TOOL(SET)};
 
@@ -132,6 +164,14 @@ static const Tool ours[TOOLS_MAX] = {EACH_TOOL(SET)};
 /* The place of a function, where the table is as long as that. */
 static Function **place(Function **table, size_t i) {
         return table && ((const uint32_t *) table)[1] >= (i + 1) * sizeof(Function *) ? table + i : NULL;
+}
+
+/* A table whose order is known; else NULL. */
+static Function **table_at(Function **parent, size_t i) {
+        Function **cell = place(parent, i), **table = cell ? (Function **) *cell : NULL;
+        uint32_t major = table ? ((const uint32_t *) table)[0] : 0;
+
+        return major >= MAJOR_MIN && major <= MAJOR_MAX ? table : NULL;
 }
 
 /* A table that comes again, after hsa_shut_down(), has what it had at first, or ours still. */
@@ -147,6 +187,8 @@ static Function **place(Function **table, size_t i) {
 static void take_core(Function **core, size_t n) {
         TAKE(core, CORE_STORE_RELAXED, store_relaxed);
         TAKE(core, CORE_STORE_SCRELEASE, store_screlease);
+        TAKE(core, CORE_SILENT_STORE_RELAXED, silent_relaxed);
+        TAKE(core, CORE_SILENT_STORE_SCRELEASE, silent_screlease);
         for (size_t k = 0; k < N_ADDS; k++)
                 TAKE(core, CORE_ADD_FIRST + k, add[k]);
         Function **info = place(core, CORE_AGENT_GET_INFO);
@@ -167,10 +209,19 @@ static size_t tool_of(Function **core) {
         return TOOLS_MAX;
 }
 
+static void take_amd(Function **amd, size_t n) {
+        TAKE(amd, AMD_ASYNC_HANDLER, async_handler);
+        TAKE(amd, AMD_ASYNC_FUNCTION, async_function);
+        if (((const uint32_t *) amd)[0] < MAJOR_MAX)
+                return;
+        Function **info = place(amd, AMD_QUEUE_GET_INFO);
+        tools[n].queue_get_info = info ? (GetQueueInfo *) *info : NULL;
+        TAKE(amd, AMD_COUNTED_RELEASE, counted_release);
+}
+
 _public_
 void xsched_kfd_tool_load(void *table) {
-        Function **core_place = place(table, TABLE_CORE), **amd_place = place(table, TABLE_AMD);
-        Function **core = core_place ? (Function **) *core_place : NULL;
+        Function **core = table_at(table, TABLE_CORE), **amd = table_at(table, TABLE_AMD);
 
         if (!core || !kfd_start())
                 return;
@@ -178,10 +229,8 @@ void xsched_kfd_tool_load(void *table) {
         if (n == TOOLS_MAX)
                 return;
         take_core(core, n);
-        if (amd_place && *amd_place) {
-                TAKE((Function **) *amd_place, AMD_ASYNC_HANDLER, async_handler);
-                TAKE((Function **) *amd_place, AMD_ASYNC_FUNCTION, async_function);
-        }
+        if (amd)
+                take_amd(amd, n);
 }
 
 _public_

@@ -14,6 +14,7 @@
 #include <signal.h>
 
 #include "aql.h"
+#include "hsa-queue.h"
 #include "include/xsched/xsched.h"
 #include "kfdsim.h"
 #include "tests/lib/bus-cases.h"
@@ -38,19 +39,9 @@ static XschedCounters counters(void) {
         return c;
 }
 
-static hsa_status_t take_gpu(hsa_agent_t agent, void *userdata) {
-        hsa_device_type_t type;
-
-        CHECK(hsa_agent_get_info(agent, HSA_AGENT_INFO_DEVICE, &type) == HSA_STATUS_SUCCESS);
-        if (type != HSA_DEVICE_TYPE_GPU)
-                return HSA_STATUS_SUCCESS;
-        *(hsa_agent_t *) userdata = agent;
-        return HSA_STATUS_INFO_BREAK;
-}
-
 /* With HSA_BY_HANDLE as who has looked the runtime's functions up by dlsym() on its handle: past what is preloaded. */
 static struct {
-        typeof(&hsa_signal_store_relaxed) store_relaxed, store_screlease, store_release;
+        typeof(&hsa_signal_store_relaxed) store_relaxed, store_screlease, store_release, silent;
         typeof(&hsa_queue_add_write_index_relaxed) add;
         typeof(&hsa_amd_signal_async_handler) async_handler;
         typeof(&hsa_amd_async_function) async_function;
@@ -70,6 +61,7 @@ static void find_calls(void) {
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
         FIND(store_release, hsa_signal_store_release); /* an old name of the second */
 #pragma GCC diagnostic pop
+        FIND(silent, hsa_signal_silent_store_screlease);
         FIND(add, hsa_queue_add_write_index_relaxed);
         FIND(async_handler, hsa_amd_signal_async_handler);
         FIND(async_function, hsa_amd_async_function);
@@ -133,8 +125,6 @@ static bool find_slot(uint64_t submitted) {
 }
 
 static void start_queue(void) {
-        hsa_agent_t gpu = {0};
-
         find_calls();
         store = calls.store_screlease;
         s = fake_scheduler_new(bus.address);
@@ -143,10 +133,7 @@ static void start_queue(void) {
         proof = calloc(1, sizeof(AqlProof) + PROOF_MAX);
         CHECK(proof);
         proof->capacity = PROOF_MAX;
-        CHECK(hsa_init() == HSA_STATUS_SUCCESS);
-        CHECK(hsa_iterate_agents(take_gpu, &gpu) == HSA_STATUS_INFO_BREAK);
-        CHECK(hsa_queue_create(gpu, PLACES, HSA_QUEUE_TYPE_MULTI, NULL, NULL, UINT32_MAX, UINT32_MAX, &queue) ==
-                        HSA_STATUS_SUCCESS);
+        queue = hsa_queue_make(PLACES);
 }
 
 static void start(void) {
@@ -227,7 +214,7 @@ static void case_stores(void) {
         pthread_t thread;
         start_watched();
         void (*const stores[])(hsa_signal_t, hsa_signal_value_t) = {
-                        calls.store_relaxed, calls.store_screlease, calls.store_release};
+                        calls.store_relaxed, calls.store_screlease, calls.store_release, calls.silent};
 
         for (size_t i = 0; i < ELEMENTSOF(stores); i++) {
                 store = stores[i];

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * Models of the HSA runtime and of HIP as of ROCm 7.14 and newer, which no package has: fake-rocr.c, fake-clr.c
+ *
+ * What they do for a program, and in which order, is what the sources of those releases do (rocr-runtime and clr of
+ * rocm-systems); how they do it is their own. Of the runtime's interface there is what programs and tools need that
+ * make queues, write packets and ring doorbells.
+ */
+
+#include "shim/kfd/hsa.h"
+
+/* The descriptor of a queue, for hsa_amd_queue_create(). Nobody but a runtime and its HIP reads one, and both are ours:
+ * the fields are the release's, and their places are not. */
+typedef enum FakeEngine {
+        FAKE_ENGINE_COMPUTE,
+        FAKE_ENGINE_SDMA,
+} FakeEngine;
+
+typedef struct FakeQueueDesc {
+        uint32_t version;
+        uint32_t flags; /* FAKE_QUEUE_DEVICE_RING */
+        uint8_t engine_type;
+        uint32_t queue_size_bytes;
+        int32_t priority;
+        void *callback, *callback_data;
+        HsaQueue *queue; /* out */
+        uint32_t type, private_segment_size;
+} FakeQueueDesc;
+
+#define FAKE_QUEUE_DESC_VERSION 1U
+#define FAKE_QUEUE_DEVICE_RING  1U /* the ring lies in the GPU's memory */
+
+/* At the end of the table of AMD's extensions, which grows with each release. */
+#define FAKE_HEAD             2U
+#define FAKE_AMD_QUEUE_CREATE (FAKE_HEAD + 86)
+#define FAKE_AMD_END          (FAKE_HEAD + 87)
+
+/* The step of each of its tables: no release has it. */
+#define FAKE_STEP 0xfa4eU
+
+typedef struct FakeAgent {
+        uint64_t handle;
+} FakeAgent;
+
+typedef int FakeQueueCreate(FakeAgent agent, FakeQueueDesc *descriptors, uint32_t n);
+
+/* fake-rocr.c, and fake-rocr-thread.c */
+int64_t fake_signal_load(HsaSignal s);
+int fake_async_handler(HsaSignal signal, int condition, int64_t value, HsaHandler *handler, void *arg);
+int fake_async_function(HsaFunction *function, void *arg);

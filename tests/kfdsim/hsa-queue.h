@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * A queue of the first GPU, as a program makes it by the HSA runtime that it is linked to
+ */
+
+#include <stdint.h>
+
+/* hsa_queue_t; with HSA_CREATE=descriptor by hsa_amd_queue_create(), which the models of newer releases have
+ * (fake-rocr.h). */
+void *hsa_queue_make(uint32_t n_packets);
