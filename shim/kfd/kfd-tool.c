@@ -11,9 +11,12 @@
  * Preloaded as well, a call comes by twice: from the program to the runtime, and inside of it. The first one counts
  * (kfd-hsa.c). Calls of the kernel's driver are met by what is preloaded alone; with RTLD_DEEPBIND not even there. So
  * hsa_queue_create() is looked at, too: a queue that the kernel was not seen to be asked for is one with a gate, and
- * nothing can take it off the device.
+ * nothing can take it off the device. From ROCm 7.14 on HIP calls another function, whose place in the table differs:
+ * such a queue is asked for by its first reservation. How it ends is seen where hsa_queue_destroy() does it, or the
+ * release of a counted queue; kfd-poll.c looks whether there is still a queue.
  *
- * The tables are lists of functions that grow at their ends, and say how long they are (hsa_api_trace.h).
+ * The tables are lists of functions that grow at their ends, and say how long they are (hsa_api_trace.h), and by their
+ * major version in which order. One of a version that nobody knew when this was written is left alone.
  */
 
 #include <stdatomic.h>

@@ -169,6 +169,25 @@ static void case_hooked(void) {
         CHECK(raw_destroy(&r, v.a.queue_id) == 0);
 }
 
+/* Who takes places by exchanging the write index, or by storing it, goes on without a runtime that we find, too. */
+static void case_indices(void) {
+        Raw r = start_runtime();
+        View v = make_known(&r);
+        const HsaQueue *queue = &v.queue->hsa_queue;
+        typeof(&hsa_queue_cas_write_index_relaxed) exchange =
+                        (typeof(exchange)) (uintptr_t) dlsym(RTLD_DEFAULT, "hsa_queue_cas_write_index_acq_rel");
+        typeof(&hsa_queue_store_write_index_relaxed) set =
+                        (typeof(set)) (uintptr_t) dlsym(RTLD_DEFAULT, "hsa_queue_store_write_index_screlease");
+        CHECK(exchange && set);
+
+        errno = ENOTTY;
+        CHECK(exchange(queue, 0, 3) == 0 && v.queue->write_index == 3);
+        CHECK(exchange(queue, 0, 5) == 3 && v.queue->write_index == 3);
+        set(queue, 7);
+        CHECK(v.queue->write_index == 7 && errno == ENOTTY);
+        CHECK(raw_destroy(&r, v.a.queue_id) == 0);
+}
+
 /* As by DEBUG_CLR_DIRECT_DOORBELL: what the device has taken nobody has rung for in front of us. */
 static void case_past_us(void) {
         Raw r = start_runtime();
@@ -196,6 +215,7 @@ int main(int argc, char *argv[]) {
                         CASE(handler_meets),
 #endif
                         CASE(hooked),
+                        CASE(indices),
                         CASE(past_us),
         };
         return shim_cases_run(cases, ELEMENTSOF(cases), argc, argv);
