@@ -18,12 +18,13 @@
 /* The body: the arguments as the application gave them, and with the event where we want it; and the kind
  * (opencl_time_kind()). */
 #define GATED_LAUNCH(function, arguments, tracked, blocks, ...)                                                        \
-        OpenclQueue *q = opencl_gate(queue, n_waits, __VA_ARGS__);                                                     \
+        uint64_t kind;                                                                                                 \
+        OpenclQueue *q = opencl_gate(queue, n_waits, &kind, __VA_ARGS__);                                              \
         if (likely(!q))                                                                                                \
                 return opencl_next.function arguments;                                                                 \
                                                                                                                        \
         OpenclLaunch l = {.blocking = blocks};                                                                         \
-        opencl_launch_start(q, event, opencl_time_kind(__VA_ARGS__), n_waits, &l);                                     \
+        opencl_launch_start(q, event, kind, n_waits, &l);                                                              \
         cl_int r = opencl_next.function tracked;                                                                       \
         opencl_launch_end(&l, r != CL_SUCCESS, n_waits, waits);                                                        \
         return r;
@@ -52,7 +53,8 @@
 #define GATED_BLOCKING(function, PARAMS, ARGS)                                                                         \
         static cl_int CL_API_CALL hook_##function(                                                                     \
                         cl_command_queue queue PARAMS, cl_uint n_waits, const cl_event *waits, cl_event *event) {      \
-                OpenclQueue *q = opencl_gate(queue, n_waits, #function, 0, NULL);                                      \
+                uint64_t kind;                                                                                         \
+                OpenclQueue *q = opencl_gate(queue, n_waits, &kind, #function, 0, NULL);                               \
                 if (likely(!q))                                                                                        \
                         return opencl_next.function(queue ARGS, n_waits, waits, event);                                \
                                                                                                                        \
@@ -65,7 +67,7 @@
                         return r;                                                                                      \
                 }                                                                                                      \
                 OpenclLaunch l = {};                                                                                   \
-                opencl_launch_start(q, event, opencl_time_kind(#function, 0, NULL), n_waits, &l);                      \
+                opencl_launch_start(q, event, kind, n_waits, &l);                                                      \
                 cl_int r = opencl_next.function(queue ARGS, n_waits, waits, l.event);                                  \
                 opencl_launch_end(&l, r != CL_SUCCESS, n_waits, waits);                                                \
                 return r;                                                                                              \
@@ -74,7 +76,8 @@
 #define GATED_MAP(function, PARAMS, ARGS)                                                                              \
         static void *CL_API_CALL hook_##function(cl_command_queue queue PARAMS, cl_uint n_waits,                       \
                         const cl_event *waits, cl_event *event, cl_int *errcode) {                                     \
-                OpenclQueue *q = opencl_gate(queue, n_waits, #function, 0, NULL);                                      \
+                uint64_t kind;                                                                                         \
+                OpenclQueue *q = opencl_gate(queue, n_waits, &kind, #function, 0, NULL);                               \
                 if (likely(!q))                                                                                        \
                         return opencl_next.function(queue ARGS, n_waits, waits, event, errcode);                       \
                                                                                                                        \
@@ -87,7 +90,7 @@
                         return p;                                                                                      \
                 }                                                                                                      \
                 OpenclLaunch l = {};                                                                                   \
-                opencl_launch_start(q, event, opencl_time_kind(#function, 0, NULL), n_waits, &l);                      \
+                opencl_launch_start(q, event, kind, n_waits, &l);                                                      \
                 void *p = opencl_next.function(queue ARGS, n_waits, waits, l.event, errcode);                          \
                 opencl_launch_end(&l, !p, n_waits, waits);                                                             \
                 return p;                                                                                              \
@@ -140,7 +143,7 @@ static cl_int CL_API_CALL hook_clFinish(cl_command_queue queue) {
 #define WAITED_NS (20 * NSEC_PER_USEC)
 
 static cl_int CL_API_CALL hook_clWaitForEvents(cl_uint n, const cl_event *events) {
-        if (likely(atomic_load_explicit(&opencl_n_tracked, memory_order_relaxed) == 0))
+        if (likely(atomic_load_explicit(&opencl_n_busy, memory_order_relaxed) == 0))
                 return opencl_next.clWaitForEvents(n, events);
 
         uint64_t start = now_ns();
@@ -163,7 +166,7 @@ static void learn_status(cl_event event, const void *value) {
         cl_int status;
 
         memcpy(&status, value, sizeof(status));
-        if (status <= CL_COMPLETE && atomic_load_explicit(&opencl_n_tracked, memory_order_relaxed) != 0)
+        if (status <= CL_COMPLETE && atomic_load_explicit(&opencl_n_busy, memory_order_relaxed) != 0)
                 opencl_harvest_asked(event);
 }
 

@@ -66,12 +66,31 @@ void opencl_observe(OpenclQueue *q, OpenclObserve what, cl_uint n_waits, const c
 
 /* --- launches --- */
 
+static void note_other(OpenclQueue *q, const void *expected) {
+        const void *who = atomic_load_explicit(&q->submits, memory_order_relaxed);
+
+        if (unlikely(who != expected && who != &opencl_thread))
+                atomic_store(&q->multi_threaded, true);
+}
+
+/* Of two threads at once at least one finds the other's mark, or its own gone. Who has jumped out of a launch finds his
+ * own. */
+static void begin_submit(OpenclQueue *q) {
+        note_other(q, NULL);
+        atomic_store_explicit(&q->submits, &opencl_thread, memory_order_relaxed);
+}
+
+static void end_submit(OpenclQueue *q) {
+        note_other(q, &opencl_thread);
+        atomic_store_explicit(&q->submits, NULL, memory_order_relaxed);
+}
+
 void opencl_launch_start(OpenclQueue *q, cl_event *event, uint64_t kind, cl_uint n_waits, OpenclLaunch *ret) {
         /* Two threads at once: the runtime's order need not be the one in which they come back to us. A call that
          * blocks is one launch among many of the other's: `covers` is right without that, and its end is heard of
          * later. */
-        if (!ret->blocking && atomic_fetch_add(&q->submitting, 1) != 0)
-                atomic_store(&q->multi_threaded, true);
+        if (!ret->blocking)
+                begin_submit(q);
         ret->queue = q;
         ret->kind = kind;
         ret->start_ns = now_ns();
@@ -110,7 +129,7 @@ void opencl_launch_end(OpenclLaunch *l, bool failed, cl_uint n_waits, const cl_e
                 tracked = opencl_track(q, event, &t);
         }
         if (!l->blocking)
-                atomic_fetch_sub(&q->submitting, 1);
+                end_submit(q);
         if (!tracked)
                 xsched_queue_complete(q->xq, 1, 0);
 }

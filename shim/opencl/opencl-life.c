@@ -140,22 +140,22 @@ bool opencl_queue_released(cl_command_queue handle) {
 
 /* A thread of the application that is looking at the queue meanwhile goes on, and ends its part itself. */
 static void queue_forget(OpenclQueue *q) {
-        uint32_t n_done = 0, n_drains = 0, n_points = 0;
+        uint32_t n_done = 0, n_drains = 0;
 
         (void) pthread_mutex_lock(&q->lock);
         for (size_t i = q->head; !q->harvesting && i < q->n; i++) {
                 n_done += !q->tracked[i].drain && !q->tracked[i].point;
                 n_drains += q->tracked[i].drain;
-                n_points += q->tracked[i].point;
         }
         if (!q->harvesting) {
+                if (q->n > q->head)
+                        atomic_fetch_sub(&opencl_n_busy, 1);
                 q->head = q->n = 0;
                 atomic_store(&q->n_tracked, 0);
                 atomic_store(&q->flying_ns, 0);
         }
         (void) pthread_mutex_unlock(&q->lock);
 
-        atomic_fetch_sub(&opencl_n_tracked, n_done + n_drains + n_points);
         for (uint32_t i = 0; i < n_drains; i++)
                 xsched_queue_drained(q->xq);
         if (n_done > 0)

@@ -26,7 +26,7 @@ static union {
 } table_empty;
 
 _Atomic(OpenclTable *) opencl_table = &table_empty.table;
-_Atomic uint32_t opencl_n_tracked;
+_Atomic uint32_t opencl_n_busy;
 
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
 static OpenclQueue *free_queues;
@@ -86,6 +86,7 @@ static void queue_reset(OpenclQueue *q) {
         atomic_store(&q->waits_unknown, false);
         atomic_store(&q->n_tracked, 0);
         atomic_store(&q->multi_threaded, false);
+        atomic_store(&q->submits, NULL);
         atomic_store(&q->bound_waiters, 0);
         atomic_store(&q->grace, 0);
         atomic_store(&q->doubt, 0);
@@ -115,13 +116,14 @@ void opencl_queue_unref(OpenclQueue *q) {
                 return;
 
         /* Launches are left only where the runtime refused a callback or a marker. */
-        uint32_t n = (uint32_t) (q->n - q->head), n_launches = 0;
+        uint32_t n_launches = 0;
         for (size_t i = q->head; i < q->n; i++) {
                 if (q->tracked[i].event)
                         (void) opencl_next.clReleaseEvent(q->tracked[i].event);
                 n_launches += !q->tracked[i].point;
         }
-        atomic_fetch_sub(&opencl_n_tracked, n);
+        if (q->n > q->head)
+                atomic_fetch_sub(&opencl_n_busy, 1);
         if (n_launches > 0)
                 xsched_queue_complete(q->xq, n_launches, 0);
         xsched_queue_unref(TAKE_PTR(q->xq));
@@ -271,7 +273,7 @@ OpenclTable *opencl_table_forget(void) {
 
 void opencl_table_fork_child(void) {
         atomic_store(&opencl_table, &table_empty.table);
-        atomic_store(&opencl_n_tracked, 0);
+        atomic_store(&opencl_n_busy, 0);
         registry_lock = (pthread_mutex_t) PTHREAD_MUTEX_INITIALIZER;
         free_queues = NULL;
 }

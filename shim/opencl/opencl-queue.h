@@ -55,11 +55,11 @@ struct OpenclQueue {
         /* Read by each launch. */
         XschedQueue *xq;
         _Atomic bool in_order;
-        _Atomic bool waits_unknown;  /* a command waits for unknown events */
-        _Atomic uint32_t n_tracked;  /* copy of n - head, for readers without the lock */
-        _Atomic uint32_t submitting; /* threads between native call and record */
-        _Atomic bool multi_threaded; /* our order of launches may not be the runtime's */
-        bool callbacks_prompt;       /* a CPU device, whose runtime calls back at once */
+        _Atomic bool waits_unknown;    /* a command waits for unknown events */
+        _Atomic uint32_t n_tracked;    /* copy of n - head, for readers without the lock */
+        _Atomic(const void *) submits; /* the thread that is between native call and record; NULL: none */
+        _Atomic bool multi_threaded;   /* our order of launches may not be the runtime's */
+        bool callbacks_prompt;         /* a CPU device, whose runtime calls back at once */
         int32_t priority_hint;
 
         cl_command_queue handle;
@@ -157,8 +157,8 @@ static inline void opencl_queue_unrefp(OpenclQueue **q) {
                 opencl_queue_unref(*q);
 }
 
-/* The number of tracked launches of all queues: at zero no look is needed. */
-extern _hidden_ _Atomic uint32_t opencl_n_tracked;
+/* The number of queues with tracked launches: at zero no look is needed. */
+extern _hidden_ _Atomic uint32_t opencl_n_busy;
 
 /* --- the registry's table, here for the launch path --- */
 

@@ -51,6 +51,7 @@ bool opencl_record_push(OpenclQueue *q, cl_event event, const OpenclTrack *t) {
                 q->unsafe_seq = seq;
         opencl_delay_submitted(q, q->n == q->head);
         if (q->n == q->head) {
+                atomic_fetch_add(&opencl_n_busy, 1);
                 opencl_tail_note_begin(q, t->start_ns);
                 q->started_ns = t->start_ns;
                 atomic_store_explicit(&q->head_since_ns, t->start_ns, memory_order_relaxed);
@@ -76,8 +77,7 @@ bool opencl_record_push(OpenclQueue *q, cl_event event, const OpenclTrack *t) {
         atomic_store_explicit(&q->since_point,
                         event ? 0 : atomic_load_explicit(&q->since_point, memory_order_relaxed) + 1,
                         memory_order_relaxed);
-        atomic_store(&q->n_tracked, (uint32_t) opencl_record_n(q));
-        atomic_fetch_add(&opencl_n_tracked, 1);
+        atomic_store_explicit(&q->n_tracked, (uint32_t) opencl_record_n(q), memory_order_release);
         return true;
 }
 

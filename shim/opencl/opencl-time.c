@@ -11,12 +11,15 @@
 #include "shim/opencl/opencl-time.h"
 
 /* One launch of so many is measured, on average: fewer where launches are short compared with the cost of a
- * measurement. */
-#define EVERY_LONG   1U
-#define EVERY_MIDDLE 3U
-#define EVERY_SHORT  32U
-#define LONG_NS      (500 * NSEC_PER_USEC)
-#define MIDDLE_NS    (50 * NSEC_PER_USEC)
+ * measurement, two callbacks. Short ones are measured about once in SHORT_APART_NS of them: as often as is needed to
+ * hear of a change in time, however many launches that are. */
+#define EVERY_LONG     1U
+#define EVERY_MIDDLE   3U
+#define EVERY_SHORT    32U
+#define EVERY_TINY     1024U
+#define LONG_NS        (500 * NSEC_PER_USEC)
+#define MIDDLE_NS      (50 * NSEC_PER_USEC)
+#define SHORT_APART_NS (2 * NSEC_PER_MSEC)
 
 struct OpenclSample {
         _Atomic(OpenclQueue *) queue; /* taken by the thread that ends the sample */
@@ -185,6 +188,12 @@ bool opencl_time_is_due(const OpenclQueue *q, uint64_t kind) {
         return opencl_time_expected(q, kind) == 0 || atomic_load_explicit(&q->skip, memory_order_relaxed) == 0;
 }
 
+static uint32_t sample_every(uint64_t mean) {
+        if (mean >= MIDDLE_NS)
+                return mean >= LONG_NS ? EVERY_LONG : EVERY_MIDDLE;
+        return mean == 0 ? EVERY_SHORT : (uint32_t) CLAMP(SHORT_APART_NS / mean, EVERY_SHORT, EVERY_TINY);
+}
+
 /* At random, because programs repeat patterns of launches. */
 static bool sample_is_taken(OpenclQueue *q, uint64_t kind) {
         if (!opencl_time_is_due(q, kind))
@@ -196,7 +205,7 @@ static bool sample_is_taken(OpenclQueue *q, uint64_t kind) {
         r ^= r >> 7;
         r ^= r << 17;
         atomic_store_explicit(&q->random, r, memory_order_relaxed);
-        uint32_t every = mean >= LONG_NS ? EVERY_LONG : mean >= MIDDLE_NS ? EVERY_MIDDLE : EVERY_SHORT;
+        uint32_t every = sample_every(mean);
         atomic_store_explicit(&q->skip, (uint32_t) (r >> 32) % (2 * every - 1), memory_order_relaxed);
         return true;
 }

@@ -156,6 +156,7 @@ static void batch_remove(OpenclQueue *q, size_t skip, const Batch *b) {
                 q->n -= end - kept;
         }
         if (q->head == q->n) {
+                atomic_fetch_sub(&opencl_n_busy, 1);
                 q->head = q->n = 0;
                 q->n_trusted = 0;
                 atomic_store_explicit(&q->since_point, 0, memory_order_relaxed);
@@ -203,7 +204,6 @@ static void harvest_report(OpenclQueue *q, OpenclFound *h) {
         atomic_store(&q->grace, 0);
         (void) pthread_mutex_unlock(&q->lock);
 
-        atomic_fetch_sub(&opencl_n_tracked, h->n_removed);
         for (uint32_t i = 0; i < h->n_drains; i++)
                 xsched_queue_drained(q->xq);
         if (h->began_ns != 0)

@@ -28,7 +28,7 @@ int layer_teardown(void **state) {
         assert_int_equal(sim.n.events_alive, 0);
         assert_int_equal(sim.n.queues_alive, 0);
         assert_int_equal(library.queues_alive, 0);
-        assert_int_equal(opencl_n_tracked, 0);
+        assert_int_equal(opencl_n_busy, 0);
         return 0;
 }
 

@@ -462,7 +462,7 @@ static void test_forget(void **state) {
         launches(q, 5);
         opencl_queue_forget_all();
         assert_int_equal(library.completed, 5);
-        assert_int_equal(opencl_n_tracked, 0);
+        assert_int_equal(opencl_n_busy, 0);
         (void) library_look(library.last);
         assert_int_equal(sim.n.markers, 0);
         sim_complete_to(sim.n_events);
@@ -472,7 +472,7 @@ static void test_forget(void **state) {
 /* The record of a queue that was forgotten stays. */
 static int end_teardown(void **state) {
         assert_int_equal(sim.n.events_alive, 0);
-        assert_int_equal(opencl_n_tracked, 0);
+        assert_int_equal(opencl_n_busy, 0);
         return 0;
 }
 

@@ -447,14 +447,14 @@ static void test_deinit(void **state) {
         XschedQueue *xq = library.last;
         launches(q, 3);
         assert_int_equal(library.completed, 0);
-        assert_int_equal(opencl_n_tracked, 3);
+        assert_int_equal(opencl_n_busy, 1);
 
         for (int i = 0; i < 3; i++) /* the fixture's, and those of test_table_lengths() */
                 assert_int_equal(clDeinitLayer(), CL_SUCCESS);
         assert_int_equal(clDeinitLayer(), CL_SUCCESS); /* of nobody */
         assert_false(is_marked());
         assert_int_equal(library.completed, 3);
-        assert_int_equal(opencl_n_tracked, 0);
+        assert_int_equal(opencl_n_busy, 0);
 
         int before = n_calls();
         sim_complete_to(3);
@@ -474,7 +474,7 @@ static void test_deinit(void **state) {
         q = queue(0);
         assert_int_equal(launch(q, 0, NULL, NULL), CL_SUCCESS);
         assert_int_equal(library.launches, launched + 1);
-        assert_int_equal(opencl_n_tracked, 1);
+        assert_int_equal(opencl_n_busy, 1);
         sim_complete_to(5);
         assert_int_equal(library.completed, 4);
         release(q);
@@ -483,7 +483,7 @@ static void test_deinit(void **state) {
 /* What the layer has given up stays. */
 static int end_teardown(void **state) {
         assert_int_equal(sim.n.queues_alive, 0);
-        assert_int_equal(opencl_n_tracked, 0);
+        assert_int_equal(opencl_n_busy, 0);
         return 0;
 }
 
