@@ -102,7 +102,15 @@ int kfd_topology_read(const char *root, uint32_t node, KfdNode *ret) {
         return 0;
 }
 
-int kfd_topology_find(const char *root, uint32_t gpu_id, KfdNode *ret) {
+static bool has_gpu_id(const KfdNode *n, uint32_t gpu_id) {
+        return n->gpu_id == gpu_id;
+}
+
+static bool has_render_minor(const KfdNode *n, uint32_t minor) {
+        return n->render_minor == minor;
+}
+
+static int find(const char *root, bool (*is)(const KfdNode *n, uint32_t value), uint32_t value, KfdNode *ret) {
         for (uint32_t node = 0;; node++) {
                 KfdNode n;
                 int r = kfd_topology_read(root, node, &n);
@@ -112,11 +120,19 @@ int kfd_topology_find(const char *root, uint32_t gpu_id, KfdNode *ret) {
                         continue;
                 if (r < 0)
                         return r == -ENOENT && node > 0 ? -ENXIO : r;
-                if (n.gpu_id != gpu_id)
+                if (!is(&n, value))
                         continue;
                 *ret = n;
                 return 0;
         }
+}
+
+int kfd_topology_find(const char *root, uint32_t gpu_id, KfdNode *ret) {
+        return find(root, has_gpu_id, gpu_id, ret);
+}
+
+int kfd_topology_find_render(const char *root, uint32_t minor, KfdNode *ret) {
+        return find(root, has_render_minor, minor, ret);
 }
 
 void kfd_node_device_id(const KfdNode *n, char ret[static KFD_DEVICE_ID_MAX]) {

@@ -33,6 +33,9 @@ typedef struct KfdNode {
  * KFD_TOPOLOGY_PATH, except in tests. */
 int kfd_topology_find(const char *root, uint32_t gpu_id, KfdNode *ret);
 
+/* The same for the GPU whose DRM render node has that minor number. */
+int kfd_topology_find_render(const char *root, uint32_t minor, KfdNode *ret);
+
 /* Reads one node. Returns 0; -ENXIO: the node has no GPU; -ENOENT: there is no such node, which ends the list. */
 int kfd_topology_read(const char *root, uint32_t node, KfdNode *ret);
 

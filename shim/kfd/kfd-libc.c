@@ -30,11 +30,13 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 
 #include "common/ioctl-arguments.h"
 #include "common/macro.h"
 #include "common/thread-util.h"
 #include "shim/kfd/kfd-doorbell.h"
+#include "shim/kfd/kfd-drm.h"
 #include "shim/kfd/kfd-fds.h"
 #include "shim/kfd/kfd-queue.h"
 #include "shim/late/late.h"
@@ -200,6 +202,7 @@ static void contexts_in_child(void) {
         kfd_poll_after_fork();
         kfd_doorbells_after_fork();
         kfd_hsa_after_fork();
+        kfd_drm_after_fork();
         atomic_store(&contexts_pid, getpid());
 }
 
@@ -523,13 +526,31 @@ static QueueCall *queue_call(unsigned long request) {
         }
 }
 
+static dev_t render_device(int fd) {
+        struct stat st;
+
+        return next_fstat()(fd, &st) == 0 && S_ISCHR(st.st_mode) && major(st.st_rdev) == DRM_DEVICE_MAJOR ? st.st_rdev
+                                                                                                          : 0;
+}
+
+static _noinline_ int drm_ioctl(int fd, unsigned long request, void *arg) {
+        DrmUserq asked = {};
+        bool read = arguments_read(&asked, arg, sizeof(asked));
+        int r = kfd_next_ioctl(fd, request, arg);
+
+        if (r >= 0 && read && kfd_drm_concerns(&asked) && kfd_start())
+                kfd_drm_note(fd, &asked, arg, render_device);
+        return r;
+}
+
 _public_
 int ioctl(int fd, unsigned long request, ...) {
         void *arg = ARGUMENT_BEHIND(request);
         QueueCall *call = queue_call(request);
 
         if (likely(!call))
-                return kfd_next_ioctl(fd, request, arg);
+                return unlikely(kfd_drm_is_userq(request)) ? drm_ioctl(fd, request, arg)
+                                                           : kfd_next_ioctl(fd, request, arg);
         unsigned context = kfd_fd_context(fd) ?: device_found(fd);
         if (context == 0 || context == CONTEXT_OWN || !is_owner())
                 return kfd_next_ioctl(fd, request, arg);

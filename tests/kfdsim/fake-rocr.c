@@ -447,9 +447,10 @@ static int real_shut_down(void);
         X(void, hsa_signal_silent_store_screlease, (HsaSignal s, int64_t v), (s, v), 103, real_signal_store)
 
 #define AMD(X)                                                                                                         \
-        X(int, hsa_amd_signal_async_handler, (HsaSignal s, int c, int64_t v, HsaHandler *f, void *u), (s, c, v, f, u), \
-                        7, fake_async_handler)                                                                         \
-        X(int, hsa_amd_async_function, (HsaFunction * f, void *u), (f, u), 8, fake_async_function)                     \
+        X(int, hsa_amd_signal_async_handler,                                                                           \
+                        (HsaSignal signal, int condition, int64_t value, HsaHandler *handler, void *arg),              \
+                        (signal, condition, value, handler, arg), 7, fake_async_handler)                               \
+        X(int, hsa_amd_async_function, (HsaFunction * function, void *arg), (function, arg), 8, fake_async_function)   \
         X(int, hsa_amd_memory_async_copy,                                                                              \
                         (void *to, FakeAgent ta, const void *from, FakeAgent fa, size_t size, uint32_t n,              \
                                         const HsaSignal *d, HsaSignal s),                                              \

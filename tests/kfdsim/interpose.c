@@ -27,6 +27,7 @@
 #include <sys/sysmacros.h>
 
 #include "kfdsim.h"
+#include "shim/kfd/kfd-drm.h"
 #include "sim.h"
 
 /* The definition behind ours. Looked up once; two threads that race find the same. */
@@ -355,6 +356,10 @@ static bool is_for_driver(unsigned long request) {
                 if (device_owner(fd) != 0) {                                                                           \
                         (buf)->st_mode = ((buf)->st_mode & ~(mode_t) S_IFMT) | S_IFCHR;                                \
                         (buf)->st_rdev = makedev(SIM_DEVICE_MAJOR, 0);                                                 \
+                } else if (sim_render_number(fd) >= 0) {                                                               \
+                        (buf)->st_mode = ((buf)->st_mode & ~(mode_t) S_IFMT) | S_IFCHR;                                \
+                        (buf)->st_rdev = makedev(                                                                      \
+                                        DRM_DEVICE_MAJOR, SIM_RENDER_MINOR + (unsigned) sim_render_number(fd));        \
                 }                                                                                                      \
         })
 
@@ -397,6 +402,8 @@ int __fxstat64(int version, int fd, struct stat64 *buf) {
 
 _public_
 int kfdsim_ioctl(int fd, unsigned long request, void *arg) {
+        if (kfd_drm_is_userq(request) && sim_render_number(fd) >= 0)
+                return sim_render_userq(arg);
         pid_t owner = is_for_driver(request) ? device_owner(fd) : 0;
         if (owner == 0)
                 return NEXT(ioctl)(fd, request, arg);

@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
+#include "shim/kfd/kfd-drm.h"
 #include "sim.h"
 
 #define DRM_MAJOR 3U
@@ -52,6 +53,26 @@ static struct amdgpu_device devices[SIM_GPUS_MAX];
 
 static const SimGpu *gpu_of(amdgpu_device_handle d) {
         return d >= devices && d < devices + SIM_GPUS_MAX ? sim_world()->gpus + (d - devices) : NULL;
+}
+
+/* amdgpu's own queues: a number for each, and nothing that executes. */
+int sim_render_userq(void *arg) {
+        static _Atomic uint32_t n_made;
+        DrmUserq *a = arg;
+
+        if (!a) {
+                errno = EFAULT;
+                return -1;
+        }
+        if (a->op == DRM_USERQ_CREATE) {
+                a->op = atomic_fetch_add(&n_made, 1) + 1;
+                a->queue_id = 0;
+                return 0;
+        }
+        if (a->op == DRM_USERQ_FREE && a->queue_id > 0 && a->queue_id <= atomic_load(&n_made))
+                return 0;
+        errno = EINVAL;
+        return -1;
 }
 
 void sim_render_forget(void) {

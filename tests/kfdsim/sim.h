@@ -27,6 +27,7 @@
  *   - packets are fetched when they are announced, SIM_FETCH_MAX ahead at most: what is written into one later is not
  *     seen;
  *   - CRIU_OP pause and unpause, DBG_TRAP suspend and resume, RUNTIME_ENABLE, injected errors, an unmap that times out;
+ *   - queues that programs ask amdgpu's DRM driver for, as far as that they have numbers;
  *   - /sys/class/kfd/kfd/proc/PID/queues/QID, and of /sys/kernel/debug/kfd the files mqds and hqds.
  *
  * What it does not model
@@ -229,6 +230,7 @@ void sim_memory_forget(void);
 
 /* Which GPU's render node an fd is; -ENODEV: none. */
 int sim_render_number(int fd);
+int sim_render_userq(void *arg); /* as ioctl() */
 void sim_render_forget(void);
 
 /* Injected failures: what is to happen to this call of that number. */

@@ -5,6 +5,7 @@
 import json
 import os
 import subprocess
+import sys
 import unittest
 
 XSCHEDCTL, LAYER, TOOL = (os.environ[name] for name in ("XSCHEDCTL", "LAYER", "TOOL"))
@@ -16,9 +17,9 @@ def environment(**changes):
     return {**env, **changes}
 
 
-def check(**changes):
+def check(*pid, **changes):
     p = subprocess.run(
-        [XSCHEDCTL, "check", "--json=short"],
+        [XSCHEDCTL, "check", "--json=short", *pid],
         env=environment(**changes),
         stdout=subprocess.PIPE,
         text=True,
@@ -50,6 +51,45 @@ class Check(unittest.TestCase):
         state, text = check(DEBUG_CLR_DIRECT_DOORBELL="1")["amd doorbells"]
         self.assertEqual(state, "warning")
         self.assertIn("rings past the gate", text)
+
+    def test_user_queues(self):
+        self.assertNotIn("amd user queues", check())
+        directory = os.environ["KFDSIM_DIR"] + "/module/parameters"
+        os.makedirs(directory, exist_ok=True)
+        for value, expected in (("-1", False), ("0", False), ("1", True), ("2", True)):
+            with open(f"{directory}/user_queue", "w", encoding="ascii") as f:
+                f.write(value + "\n")
+            rows = check()
+            self.assertEqual("amd user queues" in rows, expected, value)
+            if expected:
+                self.assertIn(f"amdgpu.user_queue={value}: ", rows["amd user queues"][1])
+        os.unlink(f"{directory}/user_queue")
+
+    def test_runtime(self):
+        """Whether the runtime has taken the tool is seen, and not guessed."""
+        program = """if True:
+            import ctypes, sys
+            hsa = ctypes.CDLL("libhsa-runtime64.so.1")
+            for step in (lambda: 0, hsa.hsa_init, hsa.hsa_shut_down):
+                print(step(), flush=True)
+                sys.stdin.readline()
+        """
+        command = [sys.executable, "-c", program]
+        with subprocess.Popen(
+            command, env=environment(HSA_TOOLS_LIB=TOOL), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as p:
+            self.assertEqual(p.stdout.readline(), "0\n")
+            state, text = check(str(p.pid))["amd runtime"]
+            self.assertEqual(state, "warning")
+            self.assertIn("has not loaded libxsched-hsa.so", text)
+            p.stdin.write("\n")
+            p.stdin.flush()
+            self.assertEqual(p.stdout.readline(), "0\n")
+            state, text = check(str(p.pid))["amd runtime"]
+            self.assertEqual(state, "ok")
+            self.assertRegex(text, r"libhsa-runtime64\S+ has loaded libxsched-hsa.so")
+            p.communicate("\n\n", timeout=DEADLINE)
+            self.assertEqual(p.returncode, 0)
 
     def run_sets(self, **changes):
         show = 'printf "%s\\n" "$LD_PRELOAD" "$HSA_TOOLS_LIB"'

@@ -9,12 +9,14 @@
  */
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 
 #include "common/macro.h"
 #include "shim-kfd.h"
+#include "shim/kfd/kfd-drm.h"
 
 #define SLOTS_MAX 16U
 static void (*store)(HsaSignal signal, int64_t value);
@@ -206,6 +208,51 @@ static void case_past_us(void) {
         CHECK(raw_destroy(&r, v.a.queue_id) == 0);
 }
 
+/* --- queues that KFD does not know --- */
+
+#define RENDER_NODE "/dev/dri/renderD128"
+
+static unsigned long userq_request(void) {
+        return _IOC(_IOC_READ | _IOC_WRITE, DRM_IOCTL_TYPE, DRM_NR_USERQ, 72);
+}
+
+static uint32_t userq(int fd, uint32_t op, uint32_t id, uint32_t ip_type) {
+        union {
+                DrmUserq a;
+                char whole[72];
+        } u = {.a = {.op = op, .queue_id = id, .ip_type = ip_type}};
+
+        CHECK(ioctl(fd, userq_request(), &u) == 0);
+        return u.a.op;
+}
+
+/* Those of amdgpu's DRM driver: named as queues that nothing holds, until they or their files are gone. */
+static void case_drm(void) {
+        start(GFX90A);
+        int fd = open(RENDER_NODE, O_RDWR | O_CLOEXEC), other = open(RENDER_NODE, O_RDWR | O_CLOEXEC);
+        CHECK(fd >= 0 && other >= 0);
+
+        uint32_t graphics = userq(fd, DRM_USERQ_CREATE, 0, 0), id = userq(fd, DRM_USERQ_CREATE, 0, DRM_USERQ_COMPUTE);
+        CHECK(scheduler_until(s, client->n_queues == 1 && n_registered() == 1));
+        CHECK(streq(s->hooked, "none") && is_hooked(HOOKED_NONE));
+        (void) userq(fd, DRM_USERQ_FREE, graphics, 0);
+        (void) userq(fd, DRM_USERQ_FREE, id, 0);
+        CHECK(scheduler_until(s, client->n_gone == 1 && n_registered() == 0));
+
+        (void) userq(other, DRM_USERQ_CREATE, 0, DRM_USERQ_COMPUTE);
+        CHECK(scheduler_until(s, n_registered() == 1));
+        CHECK(close(other) == 0);
+        (void) userq(fd, DRM_USERQ_CREATE, 0, DRM_USERQ_COMPUTE);
+        CHECK(scheduler_until(s, client->n_gone == 2 && n_registered() == 1));
+
+        /* What fails is as it was, and others have ioctls of that number. */
+        errno = 0;
+        CHECK(ioctl(fd, userq_request(), &(char[72]){9}) < 0 && errno == EINVAL);
+        CHECK(ioctl(fd, userq_request(), NULL) < 0);
+        CHECK(ioctl(STDIN_FILENO, userq_request(), &(char[72]){DRM_USERQ_CREATE}) < 0);
+        CHECK(n_registered() == 1);
+}
+
 int main(int argc, char *argv[]) {
         static const BusCase cases[] = {
                         CASE(known),
@@ -217,6 +264,7 @@ int main(int argc, char *argv[]) {
                         CASE(hooked),
                         CASE(indices),
                         CASE(past_us),
+                        CASE(drm),
         };
         return shim_cases_run(cases, ELEMENTSOF(cases), argc, argv);
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "common/cuda-others.h"
+#include "tools/shared/shim-env.h"
 #include "tools/xschedctl/xschedctl-check.h"
 
 #define MPS_DIRECTORY "/tmp/nvidia-mps"
@@ -65,9 +66,25 @@ static void check_mps(Check *k, const char *maps) {
                                 directory ?: MPS_DIRECTORY);
 }
 
+/* AMD's runtime loads its tools when it starts, unless rocprofiler-register has others for it. */
+static void check_tool_is_taken(Check *k, const char *maps) {
+        _cleanup_free_ char *runtime = check_find_mapped(maps, "libhsa-runtime64.so"), *tools = NULL;
+
+        if (!runtime || check_get_variable(k, SHIM_HSA_TOOLS, &tools) < 0 || !shim_is_only_tool(tools))
+                return;
+        if (strstr(maps, "/" CHECK_HSA_TOOL))
+                check_add(k, "amd runtime", CHECK_OK, "%s has loaded " CHECK_HSA_TOOL, runtime);
+        else
+                check_add(k, "amd runtime", CHECK_WARNING,
+                                "%s has not loaded " CHECK_HSA_TOOL
+                                ": it has not started, or a profiler's tools are there in its place",
+                                runtime);
+}
+
 void check_runtimes(Check *k, const char *maps) {
         for (size_t i = 0; i < ELEMENTSOF(runtimes); i++)
                 check_runtime(k, maps, runtimes[i].name, runtimes[i].library, runtimes[i].layer);
         check_others(k, maps);
         check_mps(k, maps);
+        check_tool_is_taken(k, maps);
 }

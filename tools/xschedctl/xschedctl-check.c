@@ -30,7 +30,6 @@
 #include "tools/xschedctl/xschedctl-waits.h"
 #include "tools/xschedctl/xschedctl.h"
 
-#define HSA_NAME    "libxsched-hsa.so"
 #define LOADER_NAME "libOpenCL.so.1"
 #define TRY_SECONDS 30
 #define MARK        "/memfd:" OPENCL_MARK
@@ -275,7 +274,7 @@ static void check_tool(Check *k) {
                 return;
         if (isempty(tools))
                 check_add(k, "amd tool", CHECK_WARNING,
-                                SHIM_HSA_TOOLS " does not name " HSA_NAME
+                                SHIM_HSA_TOOLS " does not name " CHECK_HSA_TOOL
                                                ": who calls the runtime past what is preloaded is not held");
         else if (!shim_is_only_tool(tools))
                 check_add(k, "amd tool", CHECK_WARNING,
@@ -290,6 +289,20 @@ static void check_tool(Check *k) {
         if (!isempty(direct) && !streq(direct, "0"))
                 check_add(k, "amd doorbells", CHECK_WARNING, "DEBUG_CLR_DIRECT_DOORBELL=%s: HIP rings past the gate",
                                 direct);
+}
+
+/* Names queues of which KFD, and so nobody but their programs, knows. */
+static void check_user_queues(Check *k) {
+        int value = 0;
+        FILE *f = fopen("/sys/module/amdgpu/parameters/user_queue", "re");
+
+        if (!f)
+                return;
+        if (fscanf(f, "%d", &value) == 1 && value > 0)
+                check_add(k, "amd user queues", CHECK_WARNING,
+                                "amdgpu.user_queue=%d: queues that programs have of DRM, and not of KFD, are not held",
+                                value);
+        (void) fclose(f);
 }
 
 static bool check_has_layers(Check *k, const char *loader, bool preload) {
@@ -532,6 +545,7 @@ int verb_check(Ctl *c, int argc, char *argv[]) {
         if (shim_wants_kfd()) {
                 check_preload(&k, "amd", CHECK_KFD_LAYER);
                 check_tool(&k);
+                check_user_queues(&k);
         }
         if (shim_wants_cuda())
                 check_preload(&k, "nvidia", CHECK_CUDA_LAYER);
