@@ -119,13 +119,12 @@ static cl_int CL_API_CALL hook_enqueue_buffer(cl_uint n_queues, cl_command_queue
         EnqueueBufferFunction next = (EnqueueBufferFunction) f->function;
 
         cl_command_queue queue = buffer_queue(f, buffer, n_queues, queues);
-        uint64_t kind;
-        OpenclQueue *q = queue ? opencl_gate(queue, n_waits, &kind, buffer, 0, NULL) : NULL;
+        OpenclQueue *q = queue ? opencl_gate(queue, n_waits, buffer, 0, NULL) : NULL;
         if (!q)
                 return next(n_queues, queues, buffer, n_waits, waits, event);
 
-        OpenclLaunch l = {};
-        opencl_launch_start(q, event, kind, n_waits, &l);
+        OpenclLaunch l;
+        opencl_launch_start(q, event, opencl_time_kind(buffer, 0, NULL), n_waits, &l);
         cl_int r = next(n_queues, queues, buffer, n_waits, waits, l.event);
         opencl_launch_end(&l, r != CL_SUCCESS, n_waits, waits);
         return r;

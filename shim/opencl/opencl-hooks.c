@@ -18,13 +18,12 @@
 /* The body: the arguments as the application gave them, and with the event where we want it; and the kind
  * (opencl_time_kind()). */
 #define GATED_LAUNCH(function, arguments, tracked, blocks, ...)                                                        \
-        uint64_t kind;                                                                                                 \
-        OpenclQueue *q = opencl_gate(queue, n_waits, &kind, __VA_ARGS__);                                              \
+        OpenclQueue *q = opencl_gate(queue, n_waits, __VA_ARGS__);                                                     \
         if (likely(!q))                                                                                                \
                 return opencl_next.function arguments;                                                                 \
                                                                                                                        \
         OpenclLaunch l = {.blocking = blocks};                                                                         \
-        opencl_launch_start(q, event, kind, n_waits, &l);                                                              \
+        opencl_launch_start(q, event, opencl_time_kind(__VA_ARGS__), n_waits, &l);                                     \
         cl_int r = opencl_next.function tracked;                                                                       \
         opencl_launch_end(&l, r != CL_SUCCESS, n_waits, waits);                                                        \
         return r;
@@ -53,8 +52,7 @@
 #define GATED_BLOCKING(function, PARAMS, ARGS)                                                                         \
         static cl_int CL_API_CALL hook_##function(                                                                     \
                         cl_command_queue queue PARAMS, cl_uint n_waits, const cl_event *waits, cl_event *event) {      \
-                uint64_t kind;                                                                                         \
-                OpenclQueue *q = opencl_gate(queue, n_waits, &kind, #function, 0, NULL);                               \
+                OpenclQueue *q = opencl_gate(queue, n_waits, #function, 0, NULL);                                      \
                 if (likely(!q))                                                                                        \
                         return opencl_next.function(queue ARGS, n_waits, waits, event);                                \
                                                                                                                        \
@@ -67,7 +65,7 @@
                         return r;                                                                                      \
                 }                                                                                                      \
                 OpenclLaunch l = {};                                                                                   \
-                opencl_launch_start(q, event, kind, n_waits, &l);                                                      \
+                opencl_launch_start(q, event, opencl_time_kind(#function, 0, NULL), n_waits, &l);                      \
                 cl_int r = opencl_next.function(queue ARGS, n_waits, waits, l.event);                                  \
                 opencl_launch_end(&l, r != CL_SUCCESS, n_waits, waits);                                                \
                 return r;                                                                                              \
@@ -76,8 +74,7 @@
 #define GATED_MAP(function, PARAMS, ARGS)                                                                              \
         static void *CL_API_CALL hook_##function(cl_command_queue queue PARAMS, cl_uint n_waits,                       \
                         const cl_event *waits, cl_event *event, cl_int *errcode) {                                     \
-                uint64_t kind;                                                                                         \
-                OpenclQueue *q = opencl_gate(queue, n_waits, &kind, #function, 0, NULL);                               \
+                OpenclQueue *q = opencl_gate(queue, n_waits, #function, 0, NULL);                                      \
                 if (likely(!q))                                                                                        \
                         return opencl_next.function(queue ARGS, n_waits, waits, event, errcode);                       \
                                                                                                                        \
@@ -90,7 +87,7 @@
                         return p;                                                                                      \
                 }                                                                                                      \
                 OpenclLaunch l = {};                                                                                   \
-                opencl_launch_start(q, event, kind, n_waits, &l);                                                      \
+                opencl_launch_start(q, event, opencl_time_kind(#function, 0, NULL), n_waits, &l);                      \
                 void *p = opencl_next.function(queue ARGS, n_waits, waits, l.event, errcode);                          \
                 opencl_launch_end(&l, !p, n_waits, waits);                                                             \
                 return p;                                                                                              \

@@ -51,9 +51,9 @@ static inline void opencl_note_waits(OpenclQueue *q) {
                 atomic_store_explicit(&q->waits_unknown, true, memory_order_relaxed);
 }
 
-/* `what`, `dim` and `global` as for opencl_time_kind(). *ret_kind is set when a queue is returned. */
-static inline OpenclQueue *opencl_gate(cl_command_queue handle, cl_uint n_waits, uint64_t *ret_kind, const void *what,
-                cl_uint dim, const size_t *global) {
+/* `what`, `dim` and `global` as for opencl_time_kind(). */
+static inline OpenclQueue *opencl_gate(
+                cl_command_queue handle, cl_uint n_waits, const void *what, cl_uint dim, const size_t *global) {
         OpenclTable *t = atomic_load_explicit(&opencl_table, memory_order_acquire);
         OpenclQueue *q = opencl_table_find(t, handle);
         if (unlikely(!q))
@@ -61,19 +61,18 @@ static inline OpenclQueue *opencl_gate(cl_command_queue handle, cl_uint n_waits,
 
         /* In flight and tracked: first the bound, then the gate. A launch must not be let through and then wait. */
         uint64_t kind = 0;
-        bool reached = false;
         if (unlikely(atomic_load_explicit(&q->n_tracked, memory_order_relaxed) != 0)) {
                 kind = opencl_time_kind(what, dim, global);
-                reached = opencl_bound_is_reached(q, kind);
+                if (!opencl_bound_is_reached(q, kind))
+                        kind = 0;
         }
         int r = unlikely(opencl_thread.in_callback) ? xsched_queue_begin_nowait(q->xq)
-                        : unlikely(reached)         ? opencl_bound_begin(q, kind)
+                        : unlikely(kind)            ? opencl_bound_begin(q, kind)
                                                     : xsched_queue_begin(q->xq);
         if (likely(r == XSCHED_UNTRACKED)) {
                 if (unlikely(n_waits))
                         opencl_note_waits(q);
                 return NULL;
         }
-        *ret_kind = kind ?: opencl_time_kind(what, dim, global);
         return q;
 }

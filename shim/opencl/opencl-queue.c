@@ -116,16 +116,19 @@ void opencl_queue_unref(OpenclQueue *q) {
                 return;
 
         /* Launches are left only where the runtime refused a callback or a marker. */
-        uint32_t n_launches = 0;
+        uint32_t n_launches = 0, n_drains = 0;
         for (size_t i = q->head; i < q->n; i++) {
                 if (q->tracked[i].event)
                         (void) opencl_next.clReleaseEvent(q->tracked[i].event);
-                n_launches += !q->tracked[i].point;
+                n_launches += !q->tracked[i].point && !q->tracked[i].drain;
+                n_drains += q->tracked[i].drain;
         }
         if (q->n > q->head)
                 atomic_fetch_sub(&opencl_n_busy, 1);
         if (n_launches > 0)
                 xsched_queue_complete(q->xq, n_launches, 0);
+        for (uint32_t i = 0; i < n_drains; i++)
+                xsched_queue_drained(q->xq);
         xsched_queue_unref(TAKE_PTR(q->xq));
 
         free(TAKE_PTR(q->tracked));
