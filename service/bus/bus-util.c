@@ -11,6 +11,7 @@
 #include "cgroup/container.h"
 #include "service/core/arbiter.h"
 #include "service/core/job.h"
+#include "service/core/turn.h"
 
 int bus_check_known_flags(uint64_t flags, uint64_t known, sd_bus_error *error) {
         flags &= ~known;
@@ -30,6 +31,12 @@ int bus_answer(Manager *m, sd_bus_message *call, const char *types, ...) {
         va_start(arguments, types);
         int r = sd_bus_reply_method_returnv(call, types, arguments);
         va_end(arguments);
+        return r;
+}
+
+int bus_set(Manager *m, int r) {
+        if (r >= 0 && turn_is_due(m))
+                arbiter_flush(m);
         return r;
 }
 

@@ -28,6 +28,9 @@ int bus_peer_error(int r, sd_bus_error *error);
  * written: the caller may look at its page. */
 int bus_answer(Manager *m, sd_bus_message *call, const char *types, ...);
 
+/* The same for a setter, whose call sd-bus answers: returns its result `r`. */
+int bus_set(Manager *m, int r);
+
 /* Reads and checks the flags, the last argument of many methods. */
 int bus_read_flags(sd_bus_message *message, sd_bus_error *error);
 
@@ -126,8 +129,9 @@ int bus_get_source(sd_bus *bus, const char *path, const char *interface, const c
         static int name(sd_bus *bus, const char *path, const char *interface, const char *property,                    \
                         sd_bus_message *value, void *userdata, sd_bus_error *error) {                                  \
                 object = userdata;                                                                                     \
-                int r = auth_take((manager)->auth, value, error);                                                      \
-                return r < 0 ? r : name##_granted(property, value, userdata, error);                                   \
+                Manager *_m = manager;                                                                                 \
+                int r = auth_take(_m->auth, value, error);                                                             \
+                return r < 0 ? r : bus_set(_m, name##_granted(property, value, userdata, error));                      \
         }                                                                                                              \
         static int name##_granted(const char *property, sd_bus_message *value, object, sd_bus_error *error)
 

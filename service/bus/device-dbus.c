@@ -11,7 +11,6 @@
 #include "device-metrics.h"
 #include "manager-dbus.h"
 #include "paths.h"
-#include "service/core/arbiter.h"
 #include "service/core/observer.h"
 
 BUS_GETTER(get_policy) {
@@ -188,10 +187,7 @@ BUS_SETTER(set_property, Device *d, d->manager) {
         if (r < 0)
                 return r;
         r = change_one(d, value, &policy_change);
-        if (r < 0)
-                return device_error(r, error);
-        arbiter_flush(d->manager);
-        return 0;
+        return r < 0 ? device_error(r, error) : 0;
 }
 
 /* Whether the policy accepts the parameters as they would be after the change, for a device with the settings

@@ -10,7 +10,6 @@
 #include "manager-dbus.h"
 #include "paths.h"
 #include "queue-dbus.h"
-#include "service/core/arbiter.h"
 #include "service/core/ladder.h"
 #include "service/state/client-state.h"
 #include "waits-dbus.h"
@@ -129,7 +128,6 @@ static int queue_apply(Queue *q, sd_bus_message *message, const Settings *set) {
                 audit_settings(&a, &o, &before, &q->resolved, set);
         else
                 audit_reset(&a, &o, &before, &q->resolved);
-        arbiter_flush(q->manager);
         return 0;
 }
 
@@ -180,7 +178,7 @@ BUS_CHANGE(method_set, Queue *q, q->manager) {
         if (r < 0)
                 return r;
         r = take_settings(message, q, &s);
-        return r < 0 ? r : sd_bus_reply_method_return(message, NULL);
+        return r < 0 ? r : bus_answer(q->manager, message, NULL);
 }
 
 BUS_CHECK(check_reset) {
@@ -198,9 +196,7 @@ BUS_CHANGE(method_reset, Queue *q, q->manager) {
                 q->override = SETTINGS_NULL;
         q->lowering = SETTINGS_NULL;
         int r = queue_apply(q, message, NULL);
-        if (r < 0)
-                return r;
-        return sd_bus_reply_method_return(message, NULL);
+        return r < 0 ? r : bus_answer(q->manager, message, NULL);
 }
 
 BUS_CHECK(check_suspend) {

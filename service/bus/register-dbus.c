@@ -12,10 +12,10 @@
 #include "paths.h"
 #include "service/base/log.h"
 #include "service/base/messages.h"
-#include "service/core/arbiter.h"
 #include "service/core/crowd.h"
 #include "service/core/job.h"
 #include "service/core/ladder.h"
+#include "service/core/turn.h"
 #include "service/core/user.h"
 #include "service/settings/xsched-conf.h"
 #include "service/state/client-state.h"
@@ -182,7 +182,6 @@ BUS_MANAGER_CHANGE(method_register_client) {
         client_fds_done(&f);
         if (r < 0)
                 client_free(c);
-        arbiter_flush(m);
         return r;
 }
 
@@ -302,12 +301,10 @@ BUS_MANAGER_CHANGE(method_register_queue) {
                 log_refused(m, &c->peer, r, "queue");
                 return bus_error_from_errno(r, error);
         }
-        arbiter_flush(m);
         turn_look(m);
-        r = sd_bus_reply_method_return(message, "tu", q->id, q->slot);
+        r = bus_answer(m, message, "tu", q->id, q->slot);
         if (r < 0)
                 queue_free(q);
-        arbiter_flush(m);
         return r;
 }
 

@@ -5,8 +5,9 @@
  */
 
 #include "spread.h"
+#include "bus-util.h"
 #include "calls.h"
-#include "service/core/arbiter.h"
+#include "service/core/turn.h"
 #include "service/core/walk.h"
 
 /* Limit of one step: after this time it begins no further object. */
@@ -113,8 +114,7 @@ static int step(void *userdata) {
                 more = spread_one(s);
                 turn_look(s->manager);
         } while (more && now_ns() < until);
-        arbiter_flush(s->manager);
-        return more ? 1 : MIN(sd_bus_reply_method_return(s->message, NULL), 0);
+        return more ? 1 : MIN(bus_answer(s->manager, s->message, NULL), 0);
 }
 
 static Spread *spread_new(Manager *m, sd_bus_message *message) {
