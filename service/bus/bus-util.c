@@ -10,7 +10,10 @@
 #include "bus-util.h"
 #include "cgroup/container.h"
 #include "service/core/arbiter.h"
+#include "service/core/group-match.h"
 #include "service/core/job.h"
+#include "service/core/layers.h"
+#include "service/core/manager-config.h"
 #include "service/core/turn.h"
 
 int bus_check_known_flags(uint64_t flags, uint64_t known, sd_bus_error *error) {

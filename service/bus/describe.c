@@ -14,8 +14,12 @@
 #include "cgroup/container.h"
 #include "describe.h"
 #include "service/core/client.h"
+#include "service/core/counters.h"
+#include "service/core/entity-facts.h"
 #include "service/core/job.h"
 #include "service/core/ladder.h"
+#include "service/core/suspended.h"
+#include "service/core/usage.h"
 #include "service/settings/json-util.h"
 
 /* --- JSON --- */

@@ -11,6 +11,7 @@
 #include "device-metrics.h"
 #include "manager-dbus.h"
 #include "paths.h"
+#include "service/core/manager-config.h"
 #include "service/core/observer.h"
 
 BUS_GETTER(get_policy) {

@@ -14,6 +14,8 @@
 #include "manager-dbus.h"
 #include "service/core/claim.h"
 #include "service/core/job.h"
+#include "service/core/layers.h"
+#include "service/core/manager-config.h"
 
 /* --- Explain --- */
 

@@ -7,6 +7,7 @@
 #include "answer.h"
 #include "manager-dbus.h"
 #include "paths.h"
+#include "service/core/numbers.h"
 #include "service/settings/xsched-conf.h"
 
 int bus_reply_list(sd_bus_message *message, Manager *m, const char *contents, bus_append_t append) {

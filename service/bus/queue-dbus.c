@@ -10,7 +10,13 @@
 #include "manager-dbus.h"
 #include "paths.h"
 #include "queue-dbus.h"
+#include "service/core/counters.h"
+#include "service/core/hooked.h"
 #include "service/core/ladder.h"
+#include "service/core/numbers.h"
+#include "service/core/resolve.h"
+#include "service/core/suspended.h"
+#include "service/core/suspension.h"
 #include "service/state/client-state.h"
 #include "waits-dbus.h"
 

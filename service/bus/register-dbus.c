@@ -15,6 +15,8 @@
 #include "service/core/crowd.h"
 #include "service/core/job.h"
 #include "service/core/ladder.h"
+#include "service/core/numbers.h"
+#include "service/core/resolve.h"
 #include "service/core/turn.h"
 #include "service/core/user.h"
 #include "service/settings/xsched-conf.h"

@@ -11,6 +11,7 @@
 #include "service/base/messages.h"
 #include "service/base/notify.h"
 #include "service/base/subuid-file.h"
+#include "service/core/manager-degraded.h"
 
 #define DEGRADED_KEY "configuration"
 

@@ -7,6 +7,8 @@
 #include "spread.h"
 #include "bus-util.h"
 #include "calls.h"
+#include "service/core/numbers.h"
+#include "service/core/resolve.h"
 #include "service/core/turn.h"
 #include "service/core/walk.h"
 

@@ -15,6 +15,7 @@
 #include "device-metrics.h"
 #include "manager-dbus.h"
 #include "paths.h"
+#include "service/core/counters.h"
 #include "service/core/tally.h"
 
 /* --- histograms --- */

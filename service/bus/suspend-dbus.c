@@ -10,6 +10,8 @@
 #include "manager-dbus.h"
 #include "service/core/arbiter.h"
 #include "service/core/observer.h"
+#include "service/core/suspended.h"
+#include "service/core/suspension.h"
 
 int bus_check_resumed(const Group *by, sd_bus_error *error) {
         if (!by)

@@ -9,6 +9,7 @@
 #include "account-driver.h"
 #include "account.h"
 #include "turn.h"
+#include "usage.h"
 
 /* An entity that ran for this part of a window counts as running. */
 #define SEEN_PART 0.1

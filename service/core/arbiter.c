@@ -7,17 +7,20 @@
 #include <utlist.h>
 
 #include "arbiter.h"
+#include "counters.h"
 #include "crowd.h"
 #include "decision.h"
 #include "edges.h"
 #include "gang.h"
 #include "group-totals.h"
 #include "ladder.h"
+#include "lease.h"
 #include "levels.h"
 #include "nice.h"
 #include "observer.h"
 #include "quick.h"
 #include "rota.h"
+#include "suspended.h"
 #include "tail.h"
 
 /* Minimum delay to the next dispatch, so that a policy asking for 'now' cannot spin the loop. */

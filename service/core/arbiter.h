@@ -70,8 +70,3 @@ void arbiter_release_queue(Queue *q);
 /* edges.c: a queue has become ready or idle at `at`; a queue whose process was stopped goes on. */
 void arbiter_queue_ready(Queue *q, bool ready, uint64_t at);
 void arbiter_queue_goes_on(Queue *q);
-
-/* lease.c: called when a slot of the client begins or ceases to be held. */
-int lease_init(Manager *m);
-void lease_begin(Client *c);
-void lease_end(Client *c);

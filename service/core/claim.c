@@ -9,6 +9,8 @@
 
 #include "claim.h"
 #include "common/time-util.h"
+#include "numbers.h"
+#include "resolve.h"
 #include "service/settings/xsched-conf.h"
 #include "turn.h"
 #include "user.h"

@@ -4,9 +4,11 @@
  * [Match] for one client: classes that its group does not have, and that lower it all the same
  */
 
+#include "client-match.h"
 #include "cgroup/cgroup-path.h"
 #include "client.h"
 #include "named.h"
+#include "origin-labels.h"
 #include "service/settings/xsched-conf.h"
 
 static void take_class(const Class *class, const MatchFacts *facts, Settings *ret, char **ret_detail) {

@@ -38,9 +38,6 @@ typedef struct ClientCounters {
         uint64_t submitted, completed, held_ns, lease_expired;
 } ClientCounters;
 
-/* counters.c */
-void client_counters_add(ClientCounters *sum, const ClientCounters *add);
-
 struct Client {
         Manager *manager;
         uint64_t id;
@@ -138,54 +135,9 @@ void client_fds_done(ClientFds *f);
 int client_new(Manager *m, Peer *peer, const ClientParameters *p, Client **ret, ClientFds *ret_fds);
 Client *client_free(Client *c);
 
-/* numbers.c */
-Client *client_find(Manager *m, uint64_t id);
-
-/* The newest client of a process. `start_time` 0: any. */
-Client *client_find_by_pid(Manager *m, pid_t pid, uint64_t start_time);
-
-/* crowd.c: sends the datagram "look", because watch flags or levels changed. Never blocks: the datagram is lost when
- * the client does not read. */
-void client_notify(Client *c);
-
-/* resolve.c: resolves its settings and those of its queues. A client is an entity of its own when it has an override,
- * or when it asked for less than its group has. */
-void client_settings_changed(Client *c);
-
-/* Resolves the client's own settings only, while client_new() makes it. */
-void client_resolve(Client *c);
-
-/* The client's own part of client_settings_changed(): spread.h does its queues. */
-void client_own_settings_changed(Client *c);
-
-/* client-match.c: finds `advised` and `bound` anew. */
-void client_match(Client *c);
-
 /* Called when the process is in another cgroup: moves the client and its queues to that group. Their usage so far stays
  * with the former group. A client in a job of root's stays in the job's group. */
 int client_moved(Client *c);
-
-/* suspended.c: the group that suspends the client: its own, one above, or, in a job, that of the process's cgroup.
- * NULL: none. */
-const Group *client_suspended_by(const Client *c);
-
-/* suspension.c: called after the client's group, or one above, was suspended or resumed. */
-void client_suspension_changed(Client *c);
-void client_set_suspended(Client *c, bool suspended);
-
-/* layers.c: the client's layers of settings, strongest first: its own, then its group's. Return their number. */
-#define CLIENT_OWN_LAYERS 2U /* override, hold */
-#define CLIENT_LAYERS_MAX (CLIENT_OWN_LAYERS + GROUP_LAYERS_MAX)
-size_t client_own_layers(const Client *c, SettingsLayer layers[static CLIENT_OWN_LAYERS]);
-size_t client_layers(const Client *c, SettingsLayer layers[static CLIENT_LAYERS_MAX]);
-#define QUEUE_LAYERS_MAX (1U + CLIENT_LAYERS_MAX) /* its own override */
-
-/* Layers that are applied last and only lower: first those of its group, then its own: a hold, the class that fits by
- * facts it can forge (`advised`), its wish, its owner's. */
-#define CLIENT_OWN_LOWERING 5U
-#define CLIENT_LOWERING_MAX (GROUP_LOWERING_MAX + CLIENT_OWN_LOWERING)
-size_t client_own_lowering_layers(const Client *c, SettingsLayer layers[static CLIENT_OWN_LOWERING]);
-size_t client_lowering_layers(const Client *c, SettingsLayer layers[static CLIENT_LOWERING_MAX]);
 
 /* Removes wishes that equal its unit's Environment=: the unit made them, not the process. Returns whether any was
  * removed. */
@@ -196,9 +148,6 @@ static inline bool client_forget_wish(Client *c, const Settings *environment) {
 /* Adds a hint of the process to its earlier wishes, and resolves its settings. The library sends the environment as a
  * hint, too. */
 void client_wish(Client *c, const Settings *s);
-
-/* counters.c: sums over all its queues, freed ones included. */
-void client_counters(const Client *c, ClientCounters *ret);
 
 /* "idle", "running", "held" or "suspended": the worst of its queues. */
 QueueState client_state(const Client *c);

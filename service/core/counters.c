@@ -4,8 +4,10 @@
  * What clients count, and how long they wait
  */
 
+#include "counters.h"
 #include "client.h"
 #include "decision.h"
+#include "suspended.h"
 
 void client_counters_add(ClientCounters *sum, const ClientCounters *add) {
         sum->submitted += add->submitted;

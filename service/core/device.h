@@ -144,9 +144,6 @@ int device_load_config(Device *d);
 /* Replaces the policy by a new instance of the same policy. Settings and readiness stay; debts are forgotten. */
 int device_begin_anew(Device *d);
 
-/* Whether the policy accepts this combination of parameters. */
-bool device_policy_accepts(const PolicyOps *ops, const PolicyConfig *config);
-
 /* Forgets run-time settings (see device_settings_forget()), and puts *s on top of what is left. Entities keep their
  * state and settings; on failure (-EINVAL: the policy refuses the parameters) nothing is changed. */
 int device_change(Device *d, const DeviceSettings *s, unsigned forget);

@@ -7,9 +7,14 @@
 #include "edges.h"
 #include "arbiter.h"
 #include "client.h"
+#include "crowd.h"
 #include "decision.h"
+#include "hooked.h"
 #include "quick.h"
+#include "resolve.h"
+#include "suspended.h"
 #include "tail.h"
+#include "usage.h"
 
 typedef struct Stamps {
         uint64_t ready, launched, drained;

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "client.h"
+#include "entity-facts.h"
 #include "party.h"
 #include "user.h"
 

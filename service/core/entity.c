@@ -6,15 +6,18 @@
 
 #include <utlist.h>
 
+#include "entity-facts.h"
 #include "entity.h"
 #include "ladder.h"
 #include "nice.h"
 #include "observer.h"
 #include "rota.h"
 #include "share.h"
+#include "suspended.h"
 #include "tail.h"
 #include "tally.h"
 #include "turn.h"
+#include "usage.h"
 
 /* A gang's members find each other by that. */
 static void entity_join_alike(Entity *e) {

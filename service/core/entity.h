@@ -27,9 +27,6 @@ typedef enum EntityKind {
         _ENTITY_KIND_MAX,
 } EntityKind;
 
-const char *entity_kind_to_string(EntityKind v);
-int entity_kind_from_string(const char *s);
-
 /* See gang.h. */
 typedef enum GangVerdict {
         GANG_NONE, /* its own grant counts */
@@ -115,12 +112,7 @@ void entity_take_queue(Entity *e, Queue *q);
 
 void entity_configure(Entity *e, const PolicySettings *settings);
 
-/* entity-facts.c: the settings that the policy is told. Weight, utilisation and `nice` count within the group; the
- * entity of the group as a whole has the defaults there. */
-PolicySettings entity_settings(const Entity *e);
-
-/* The party that owns the entity; and tells the policy that it changed. */
-PolicyParty entity_party(const Entity *e);
+/* Tells the policy that the party that owns the entity changed. */
 void entity_party_changed(Entity *e);
 
 /* Called after limits of the device's shares changed: counts limited entities again. */
@@ -136,16 +128,5 @@ void entity_tails_ended(Entity *e);
 /* Frees the entity when it has no queue and no tail. Returns NULL then, else e. */
 Entity *entity_gc(Entity *e);
 
-/* usage.c: run time, in ns, that was counted by watching since the entity was made. */
-uint64_t entity_counted(const Entity *e, uint64_t now);
-
-/* Usage since the entity was made, for display: no counter ever goes back, not even in the next service. */
-void entity_usage(Entity *e, uint64_t now, PolicyUsage *ret);
-
-void usage_add(PolicyUsage *sum, const PolicyUsage *add);
-
 /* The entity of a group or client on a device; NULL when there is none. */
 Entity *entity_find(Device *d, EntityKind kind, const Group *g, const Client *c);
-
-/* The entity's name for display: the group's, "client 3" or "queue 7". Written to buf, which is returned. */
-const char *entity_name(const Entity *e, char *buf, size_t size);

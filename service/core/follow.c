@@ -12,6 +12,7 @@
 #include "cgroup/cgroup-watch.h"
 #include "client.h"
 #include "follow.h"
+#include "manager-degraded.h"
 #include "service/base/log.h"
 #include "user.h"
 

@@ -7,9 +7,12 @@
 #include <uthash.h>
 
 #include "common/process.h"
+#include "gone-watch.h"
 #include "gone.h"
 #include "observer.h"
+#include "resolve.h"
 #include "service/base/log.h"
+#include "suspension.h"
 
 /* Watches the origin of a path that has overrides. There need not be a group. */
 struct Gone {

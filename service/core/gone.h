@@ -20,16 +20,6 @@ typedef struct Gone Gone;
 /* Called when the group was suspended or given settings: notes the cgroup's id. */
 void gone_note(Group *g);
 
-/* gone-watch.c: called when the directory of the origin was removed. */
-void gone_cgroup(Origin *o);
-
-/* Called when settings were stored for `name`, or forgotten: watches its cgroup while there are some. */
-void gone_watch(Manager *m, const char *name);
-
-/* Forgets stored settings of cgroups that ended while the service was away, and watches the others. */
-void gone_start(Manager *m);
-void gone_free(Manager *m);
-
 /* Whether the cgroup with this id (0: unknown) is gone. */
 bool gone_since(const char *cgroup, uint64_t id);
 

@@ -8,8 +8,11 @@
 
 #include "cgroup/cgroup-path.h"
 #include "client.h"
+#include "group-match.h"
 #include "job.h"
+#include "layers.h"
 #include "named.h"
+#include "origin-labels.h"
 #include "service/base/auth.h"
 #include "service/settings/xsched-conf.h"
 

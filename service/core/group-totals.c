@@ -15,6 +15,7 @@
 #include "party.h"
 #include "service/base/log.h"
 #include "service/base/messages.h"
+#include "usage.h"
 #include "user.h"
 
 #define SAVE_BUSY_NS (1 * NSEC_PER_SEC)

@@ -11,14 +11,18 @@
 #include "cgroup/cgroup-path.h"
 #include "cgroup/unit-alias.h"
 #include "gone.h"
+#include "group-match.h"
 #include "group-totals.h"
 #include "job.h"
+#include "layers.h"
 #include "observer.h"
+#include "resolve.h"
 #include "service/base/auth.h"
 #include "service/settings/xsched-conf.h"
 #include "share.h"
 #include "tally.h"
 #include "turn.h"
+#include "usage.h"
 #include "walk.h"
 
 static const char *const group_kind_table[_GROUP_KIND_MAX] = {

@@ -105,22 +105,6 @@ Group *group_gc(Group *g);
 /* group_gc() for all groups, after a restart from which not every client came back. */
 void groups_gc(Manager *m);
 
-/* resolve.c: called after one of its layers changed. Resolves the group's settings, and those of its clients and
- * queues. */
-void group_settings_changed(Group *g);
-
-/* Resolves only the group's own settings, while group_new() makes it. */
-void group_resolve(Group *g);
-
-/* Resolves a copy of a group (`*copy = *g`) whose `override`, `lowering` or `lowering_uid` was edited, as if the group
- * itself had been, with `stored` (NULL: nothing) as its stored settings. `copy->resolved` is the result. The copy owns
- * nothing, and is good for nothing else. */
-void group_resolve_copy(Group *copy, const Settings *stored);
-
-/* The parts of group_settings_changed() before and after its clients' settings, which spread.h resolves in steps. */
-void group_own_settings_changed(Group *g);
-void group_settings_settled(Group *g);
-
 /* Called after a client came or went: matches classes again, and resolves when the class changed, or always
  * (`resolve`). */
 void group_members_changed(Group *g, bool resolve);
@@ -131,58 +115,11 @@ void group_set_owner(Group *g, uint64_t owner);
 /* Called when owners of clients changed: checks here and above whether `lowering` still counts. */
 void groups_note_owners(Group *g);
 
-/* group-match.c: updates `match`, after that of the groups above; and `lowering_counts`. Return whether it changed. */
-bool group_match(Group *g);
-bool group_note_lowering(Group *g);
-
-/* The uid that all clients of a group have, or AUTH_NO_OWNER. */
-uid_t group_owner(const Group *g);
-
-/* The uid that all clients of the group and of groups below have, who may lower it; or AUTH_NO_OWNER. */
-uid_t group_tree_owner(const Group *g);
-
 /* Makes `uid`, who owns all clients here, the owner of `lowering`; drops another user's. */
 void group_lowering_of(Group *g, uid_t uid);
-
-/* Called after settings of the cgroup or unit `name` changed: resolves all groups below, which inherit them. */
-void groups_below_changed(Manager *m, const char *name);
-
-/* Whether `g` is below the cgroup or unit `name`. */
-bool group_inherits_from(const Group *g, const char *name);
 
 /* Called before a client joins: links the group to its parents. */
 int group_attach(Group *g);
 
 /* Called after a client has left, or has not come: frees the group, and those above, when nothing is left of them. */
 void group_left(Group *g);
-
-/* suspension.c: suspends or resumes the group and everything below, clients to come included. */
-void group_set_suspended(Group *g, bool suspended);
-
-/* suspended.c: the group that suspends it: itself, or the nearest above. NULL: it is not suspended. */
-const Group *group_suspended_by(const Group *g);
-
-/* usage.c */
-void group_usage(const Group *g, uint64_t now, PolicyUsage *ret);
-
-/* Part of its wait time that the service caused: from the event that let it run to the written verdict. In ns. */
-uint64_t group_service_wait(const Group *g);
-
-/* Run time, in ns, of the group and of everything that is or was below it. */
-uint64_t group_gpu_time(const Group *g, uint64_t now);
-
-/* Whether it is a slice. The default class and classes by [Match] are for processes, not for a slice as a whole.
- * Processes in jobs count as in their cgroup: else a user could shed its limits by putting everything into jobs. */
-bool group_is_inner(const Group *g);
-
-/* layers.c: the group's layers of settings, strongest first. Returns their number. */
-#define GROUP_LAYERS_MAX (3U + ORIGIN_LAYERS_MAX) /* override, job, origin, default */
-size_t group_layers(const Group *g, SettingsLayer layers[static GROUP_LAYERS_MAX]);
-
-/* Layers that are applied last and only lower: by owners of cgroups, by jobs, and by the group's owner. */
-#define GROUP_LOWERING_MAX (ORIGIN_LOWERING_MAX + 2U)
-size_t group_lowering_layers(const Group *g, SettingsLayer layers[static GROUP_LOWERING_MAX]);
-void group_lower(const Group *g, SettingsResolved *r);
-
-/* The name under which its settings are stored; NULL for a job's group, whose settings are not stored. */
-const char *group_stored_name(const Group *g);

@@ -4,8 +4,10 @@
  * How the launches of a queue are intercepted, and whether a hold stops them
  */
 
+#include "hooked.h"
 #include "client.h"
 #include "ladder.h"
+#include "manager-degraded.h"
 #include "user.h"
 
 /* A queue begins with "create" and changes to another way of interception, perhaps twice. Further changes are ignored,

@@ -15,6 +15,7 @@
 #include "common/time-util.h"
 #include "job.h"
 #include "observer.h"
+#include "resolve.h"
 #include "service/settings/xsched-conf.h"
 #include "user.h"
 #include "walk.h"

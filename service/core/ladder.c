@@ -6,7 +6,10 @@
 
 #include <utlist.h>
 
+#include "crowd.h"
+#include "entity-facts.h"
 #include "ladder.h"
+#include "suspended.h"
 #include "turn.h"
 
 #define GFX_MES 11UL /* the first generation with MES */

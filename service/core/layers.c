@@ -4,9 +4,11 @@
  * The layers of settings of a group, a client and a queue
  */
 
+#include "layers.h"
 #include "cgroup/cgroup-path.h"
 #include "client.h"
 #include "job.h"
+#include "manager-config.h"
 
 /* --- settings at a cgroup --- */
 
@@ -177,7 +179,7 @@ size_t client_lowering_layers(const Client *c, SettingsLayer layers[static CLIEN
         return n + client_own_lowering_layers(c, layers + n);
 }
 
-size_t queue_layers(const Queue *q, SettingsLayer *layers) {
+size_t queue_layers(const Queue *q, SettingsLayer layers[static QUEUE_LAYERS_MAX]) {
         layers[0] = (SettingsLayer){SETTINGS_FROM_OVERRIDE, NULL, &q->override};
         return 1 + client_layers(q->client, layers + 1);
 }

@@ -8,6 +8,7 @@
 #include <utlist.h>
 
 #include "arbiter.h"
+#include "lease.h"
 #include "observer.h"
 #include "service/base/log.h"
 #include "service/base/messages.h"

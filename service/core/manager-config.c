@@ -4,6 +4,7 @@
  * The configuration of classes and devices
  */
 
+#include "manager-config.h"
 #include "device.h"
 #include "service/settings/xsched-conf.h"
 

@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 
+#include "manager-degraded.h"
 #include "observer.h"
 #include "service/base/log.h"
 #include "service/base/messages.h"

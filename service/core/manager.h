@@ -258,9 +258,6 @@ DEFINE_TRIVIAL_CLEANUP_FUNC(Manager *, manager_free);
 /* Called when all kept objects are adopted: frees jobs whose process ended while no service ran. */
 void manager_settle(Manager *m);
 
-/* Called before a client or queue gets its id: reserves ids on disk, so that no later service gives one out again. */
-void manager_reserve_ids(Manager *m); /* numbers.c */
-
 /* Waits for an event, `timeout_ns` at most, and handles it. Returns > 0 when there was one. */
 int manager_turn(Manager *m, uint64_t timeout_ns);
 
@@ -273,21 +270,8 @@ int manager_loop(Manager *m);
 /* Replaces the configuration and applies it to all objects, which keep their state. Takes ownership of `config`. */
 void manager_set_config(Manager *m, Config *config);
 
-/* manager-config.c: the configured policy, its parameters and the tuning of a device. */
-const PolicyOps *manager_device_config(Manager *m, const char *id, PolicyConfig *ret, DeviceTuning *ret_tuning);
-
-/* Looks up a configured class for settings_resolve(). `userdata` is the Manager. */
-const Settings *manager_lookup_class(const char *name, void *userdata);
-
 /* Called after the configuration changed: resolves every client's settings again. */
 void manager_settings_changed(Manager *m);
-
-/* manager-degraded.c: the status text for systemd: whether the service is degraded, and why. Into buf, or a
- * constant. */
-const char *manager_status(const Manager *m, char *buf, size_t size);
-
-/* Adds or removes (`text` NULL) the reason `key` from the Degraded property. */
-int manager_set_degraded(Manager *m, const char *key, const char *text);
 
 /* Adoption after a restart: fdstore.h moves the fds, and client-state.h reads their meaning from each client's meta
  * memfd. */

@@ -4,6 +4,7 @@
  * Ids of clients and queues: reserves them, and finds what they belong to
  */
 
+#include "numbers.h"
 #include "client.h"
 #include "observer.h"
 

@@ -15,3 +15,8 @@ bool origin_take_label(Origin *o, const char *key, const char *value);
 
 bool origin_labels_are_equal(const OriginLabel *a, const OriginLabel *b);
 void origin_labels_free(OriginLabel *l);
+
+/* Adds the labels of the origin and of those above it, the nearest first: all, or those that root gave to cgroups
+ * within the first `named` bytes of the path. The strings are the origins'. `o` may be NULL. */
+void origin_add_labels(const Origin *o, MatchFacts *facts);
+void origin_add_trusted_labels(const Origin *o, size_t named, MatchFacts *facts);

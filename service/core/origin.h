@@ -71,33 +71,8 @@ void origin_revisit(Origin *o);
 /* Settings that the cgroup's unit puts into the environment of its processes. `o` may be NULL. */
 const Settings *origin_environment(const Origin *o);
 
-/* layers.c: the layers of the origin, `match` (may be NULL), and the layers of the origins above it, strongest first.
- * `inherited`: for a process outside of the cgroup that is given its settings. */
-#define ORIGIN_LAYERS     5U /* of each: override of a parent, its job, attributes, file, property */
-#define ORIGIN_DEPTH      8U /* only the nearest eight origins with settings count */
-#define ORIGIN_LAYERS_MAX (ORIGIN_LAYERS * ORIGIN_DEPTH + 1)
-size_t origin_layers(const Origin *o, bool inherited, const SettingsLayer *match,
-                SettingsLayer layers[static ORIGIN_LAYERS_MAX]);
-
-/* Layers that are applied last and only lower: settings of users other than root who own the origin or one above it, by
- * attributes, by units of their managers, by jobs and over the bus (the last two without those of the origin's own
- * group, unless `inherited`). `o` may be NULL. */
-#define ORIGIN_LOWERING_MAX (4U * ORIGIN_DEPTH)
-size_t origin_lowering_layers(const Origin *o, bool inherited, SettingsLayer layers[static ORIGIN_LOWERING_MAX]);
-
-/* Adds the labels of the origin and of those above it, the nearest first: all, or those that root gave to cgroups
- * within the first `named` bytes of the path. The strings are the origins'. `o` may be NULL. */
-void origin_add_labels(const Origin *o, MatchFacts *facts);
-void origin_add_trusted_labels(const Origin *o, size_t named, MatchFacts *facts);
-
 /* Sets the settings that a process told of the origin's unit. */
 void origin_set_told(Origin *o, const Settings *s);
-
-/* Whether the origin is the cgroup or unit `name`. */
-bool origin_is(const Origin *o, const char *name);
-
-/* Whether an origin above it is the cgroup or unit `name`. */
-bool origin_inherits_from(const Origin *o, const char *name);
 
 /* Takes systemd's facts of the unit, which observers_origin_asks() asked for. */
 void origin_take_facts(Origin *o, const UnitFacts *facts);

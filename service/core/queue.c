@@ -9,10 +9,15 @@
 #include <stdio.h>
 
 #include "arbiter.h"
+#include "counters.h"
+#include "hooked.h"
 #include "ladder.h"
+#include "numbers.h"
 #include "observer.h"
 #include "remnant.h"
+#include "resolve.h"
 #include "service/settings/xsched-conf.h"
+#include "suspended.h"
 #include "user.h"
 #include "walk.h"
 

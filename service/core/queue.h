@@ -115,44 +115,7 @@ typedef struct QueueKept {
 
 int queue_adopt(Client *c, uint64_t id, uint32_t slot, const QueueParameters *p, const QueueKept *kept);
 
-/* numbers.c */
-Queue *queue_find(Manager *m, uint64_t id);
-
-/* resolve.c: resolves the queue's settings on top of its client's or group's, and moves it to the entity that they ask
- * for. */
-int queue_settings_changed(Queue *q);
-
-/* Called when `boosted` changed: stacks the boost on `resolved`, without resolving again. */
-void queue_boost_changed(Queue *q);
-
-/* layers.c: the queue's layers of settings, strongest first: its override, then its client's layers. */
-size_t queue_layers(const Queue *q, SettingsLayer *layers); /* QUEUE_LAYERS_MAX of client.h */
-
-/* suspension.c */
-void queue_set_suspended(Queue *q, bool suspended);
-
-/* Called after its client or group was suspended or resumed. */
-void queue_sync(Queue *q);
-
-/* suspended.c: whether the queue, its client or its group is suspended. */
-bool queue_is_suspended(const Queue *q);
-
 QueueState queue_state(const Queue *q);
 
 /* "no", "edges" (it tells its edges) or "looks" (it is quick: quick.h). */
 const char *queue_watched(const Queue *q);
-
-/* hooked.c: reads from the slot how its launches are seen. Cheap. */
-PageHooked queue_look_hooked(Queue *q);
-
-/* Called when what can stop the queue may have changed: updates `unheld`. */
-void queue_review_unheld(Queue *q);
-
-/* Sets `unheld`, counts it, and names it in Degraded. */
-void queue_count_unheld(Queue *q, bool unheld);
-
-/* counters.c: called after `ready` or the verdict changed. */
-void queue_note_wait(Queue *q);
-
-struct ClientCounters;
-void queue_counters(const Queue *q, struct ClientCounters *ret);

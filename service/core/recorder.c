@@ -7,6 +7,7 @@
 #include "recorder.h"
 #include "client.h"
 #include "observer.h"
+#include "usage.h"
 
 /* One step: at most so many entities, and no further one after this time. Edges wait for its end. */
 #define STEP_OBJECTS 8U

@@ -7,7 +7,13 @@
 #include <utlist.h>
 
 #include "arbiter.h"
+#include "client-match.h"
+#include "group-match.h"
+#include "hooked.h"
+#include "layers.h"
+#include "manager-config.h"
 #include "observer.h"
+#include "resolve.h"
 #include "service/settings/xsched-conf.h"
 #include "share.h"
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "client.h"
+#include "suspended.h"
 
 /* This runs for each verdict, and mostly nothing is suspended. */
 const Group *group_suspended_by(const Group *g) {

@@ -9,6 +9,7 @@
 #include "arbiter.h"
 #include "gone.h"
 #include "observer.h"
+#include "suspension.h"
 
 static void client_sync(Client *c) {
         for (uint32_t i = 0; i < c->n_slots; i++)

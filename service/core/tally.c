@@ -8,6 +8,7 @@
 
 #include "group.h"
 #include "tally.h"
+#include "usage.h"
 #include "waits.h"
 
 static int tally_get(Group *g, Device *d, Tally **ret) {

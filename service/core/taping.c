@@ -12,6 +12,7 @@
 #include "observer.h"
 #include "tape/feed.h"
 #include "taping.h"
+#include "usage.h"
 
 /* So much is sent at a time, so that edges are looked at in between. */
 #define SEND_MAX ((size_t) 64 << 10)

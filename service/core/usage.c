@@ -8,6 +8,7 @@
 
 #include "client.h"
 #include "group-totals.h"
+#include "usage.h"
 
 void usage_add(PolicyUsage *sum, const PolicyUsage *add) {
         sum->run_ns += add->run_ns;

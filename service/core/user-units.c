@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "common/array.h"
+#include "layers.h"
 #include "user-units.h"
 
 #define KEY_SIZE 16U

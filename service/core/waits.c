@@ -8,8 +8,10 @@
 #include <utlist.h>
 
 #include "client.h"
+#include "entity-facts.h"
 #include "gang.h"
 #include "share.h"
+#include "suspended.h"
 #include "waits.h"
 
 static const char *const wait_reason_table[_WAIT_REASON_MAX] = {

@@ -9,6 +9,7 @@
 #include <utlist.h>
 
 #include "arbiter.h"
+#include "numbers.h"
 #include "service/base/log.h"
 #include "service/base/messages.h"
 #include "user.h"

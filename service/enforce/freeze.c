@@ -20,8 +20,10 @@
 #include "service/base/messages.h"
 #include "service/base/state-file.h"
 #include "service/core/client.h"
+#include "service/core/manager-degraded.h"
 #include "service/core/observer.h"
 #include "service/core/queue.h"
+#include "service/core/suspended.h"
 #include "service/settings/xsched-conf.h"
 
 #define DEGRADED_KEY "freeze"

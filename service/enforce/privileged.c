@@ -23,6 +23,7 @@
 #include "service/base/log.h"
 #include "service/base/messages.h"
 #include "service/core/ladder.h"
+#include "service/core/manager-degraded.h"
 #include "service/core/observer.h"
 #include "service/core/tail.h"
 #include "service/core/turn.h"

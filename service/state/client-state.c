@@ -16,6 +16,7 @@
 #include "client-state.h"
 #include "service/base/log.h"
 #include "service/core/job.h"
+#include "service/core/numbers.h"
 #include "service/core/turn.h"
 #include "service/settings/json-util.h"
 

@@ -16,6 +16,7 @@
 #include "service/base/fdstore.h"
 #include "service/base/log.h"
 #include "service/base/messages.h"
+#include "service/core/manager-degraded.h"
 #include "service/core/user.h"
 
 #define KEEP_SHARES      4U /* users who may fill the store together */

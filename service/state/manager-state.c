@@ -9,6 +9,8 @@
 #include "service/core/client.h"
 #include "service/core/gone.h"
 #include "service/core/job.h"
+#include "service/core/resolve.h"
+#include "service/core/suspension.h"
 #include "service/core/walk.h"
 #include "service/settings/json-util.h"
 #include "service/settings/overrides.h"

@@ -14,6 +14,7 @@
 #include "service/base/log.h"
 #include "service/base/messages.h"
 #include "service/base/state-file.h"
+#include "service/core/manager-degraded.h"
 #include "service/core/observer.h"
 #include "totals-file.h"
 

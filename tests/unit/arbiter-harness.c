@@ -9,6 +9,8 @@
 #include <utlist.h>
 
 #include "service/core/levels.h"
+#include "service/core/resolve.h"
+#include "service/core/suspended.h"
 #include "service/enforce/enforce.h"
 #include "service/settings/xsched-conf.h"
 #include "service/state/state.h"

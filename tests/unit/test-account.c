@@ -9,6 +9,8 @@
 
 #include "service/core/account.h"
 #include "service/core/arbiter.h"
+#include "service/core/resolve.h"
+#include "service/core/usage.h"
 #include "service/settings/xsched-conf.h"
 #include "tests/unit/arbiter-harness.h"
 #include "tests/unit/own-clock.h"

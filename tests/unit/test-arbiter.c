@@ -9,6 +9,9 @@
 #include <utlist.h>
 
 #include "service/core/arbiter.h"
+#include "service/core/resolve.h"
+#include "service/core/suspension.h"
+#include "service/core/usage.h"
 #include "service/core/user.h"
 #include "service/settings/xsched-conf.h"
 #include "tests/lib/deadline.h"

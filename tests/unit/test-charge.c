@@ -5,6 +5,9 @@
  */
 
 #include "service/core/edges.h"
+#include "service/core/resolve.h"
+#include "service/core/suspension.h"
+#include "service/core/usage.h"
 #include "shim/core/gate.h"
 #include "tests/lib/deadline.h"
 #include "tests/unit/arbiter-harness.h"

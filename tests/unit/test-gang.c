@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "service/core/gang.h"
+#include "service/core/resolve.h"
 #include "tests/lib/deadline.h"
 #include "tests/unit/arbiter-harness.h"
 

@@ -12,7 +12,11 @@
 #include <unistd.h>
 
 #include "service/base/auth.h"
+#include "service/core/group-match.h"
 #include "service/core/job.h"
+#include "service/core/layers.h"
+#include "service/core/manager-config.h"
+#include "service/core/resolve.h"
 #include "tests/unit/arbiter-harness.h"
 #include "tests/unit/config-fixture.h"
 

@@ -5,6 +5,7 @@
  */
 
 #include "service/core/edges.h"
+#include "service/core/usage.h"
 #include "tests/lib/deadline.h"
 #include "tests/unit/arbiter-harness.h"
 #include "tests/unit/own-clock.h"

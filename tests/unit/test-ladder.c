@@ -6,7 +6,10 @@
 
 #include <sys/socket.h>
 
+#include "service/core/entity-facts.h"
 #include "service/core/ladder.h"
+#include "service/core/resolve.h"
+#include "service/core/suspension.h"
 #include "tests/unit/arbiter-harness.h"
 #include <stdio.h>
 

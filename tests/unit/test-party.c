@@ -8,7 +8,10 @@
 
 #include "service/base/auth.h"
 #include "service/base/subuid-file.h"
+#include "service/core/entity-facts.h"
+#include "service/core/group-match.h"
 #include "service/core/party.h"
+#include "service/core/resolve.h"
 #include "service/core/user.h"
 #include "tests/unit/arbiter-harness.h"
 

@@ -7,6 +7,7 @@
 #include <sys/eventfd.h>
 
 #include "service/core/edges.h"
+#include "service/core/usage.h"
 #include "service/core/user.h"
 #include "shim/core/gate.h"
 #include "tests/unit/arbiter-harness.h"

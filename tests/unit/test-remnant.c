@@ -10,9 +10,12 @@
 #include <unistd.h>
 
 #include "service/core/client.h"
+#include "service/core/entity-facts.h"
 #include "service/core/job.h"
 #include "service/core/remnant.h"
+#include "service/core/resolve.h"
 #include "service/core/tail.h"
+#include "service/core/usage.h"
 #include "service/core/user.h"
 #include "tests/unit/arbiter-harness.h"
 #include "tests/unit/own-clock.h"

@@ -6,7 +6,9 @@
 
 #include <sys/socket.h>
 
+#include "service/core/hooked.h"
 #include "service/core/ladder.h"
+#include "service/core/resolve.h"
 #include "service/core/rota.h"
 #include "tests/unit/arbiter-harness.h"
 #include "tests/unit/own-clock.h"

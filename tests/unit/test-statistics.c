@@ -8,7 +8,9 @@
 #include <utlist.h>
 
 #include "service/core/group.h"
+#include "service/core/suspension.h"
 #include "service/core/tally.h"
+#include "service/core/usage.h"
 #include "tests/lib/deadline.h"
 #include "tests/unit/arbiter-harness.h"
 

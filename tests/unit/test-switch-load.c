@@ -12,6 +12,7 @@
 #include <sys/resource.h>
 #include <utlist.h>
 
+#include "service/core/resolve.h"
 #include "tests/unit/arbiter-harness.h"
 #include "tests/unit/own-clock.h"
 

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "service/core/resolve.h"
 #include "service/settings/xsched-conf.h"
 #include "tests/unit/arbiter-harness.h"
 

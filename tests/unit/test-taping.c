@@ -11,6 +11,7 @@
 #include <utlist.h>
 
 #include "service/core/follow.h"
+#include "service/core/resolve.h"
 #include "service/core/taping.h"
 #include "tape/player.h"
 #include "tests/unit/arbiter-harness.h"
