@@ -22,7 +22,7 @@ static const char *const container_engine_table[_CONTAINER_ENGINE_MAX] = {
                 [CONTAINER_LXC] = "lxc",
                 [CONTAINER_MACHINE] = "machine",
 };
-DEFINE_STRING_TABLE_LOOKUP(container_engine, ContainerEngine);
+DEFINE_STRING_TABLE_TO_STRING(container_engine, ContainerEngine);
 
 static const char *const pod_qos_table[_POD_QOS_MAX] = {
                 [POD_QOS_NONE] = "",
@@ -30,7 +30,7 @@ static const char *const pod_qos_table[_POD_QOS_MAX] = {
                 [POD_QOS_BURSTABLE] = "burstable",
                 [POD_QOS_BEST_EFFORT] = "besteffort",
 };
-DEFINE_STRING_TABLE_LOOKUP(pod_qos, PodQos);
+DEFINE_STRING_TABLE_TO_STRING(pod_qos, PodQos);
 
 #define HEX           "0123456789abcdef"
 #define ID_LENGTH_MIN 12U /* the short form of an id; nobody names a cgroup by less */

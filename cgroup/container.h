@@ -31,7 +31,6 @@ typedef enum ContainerEngine {
 } ContainerEngine;
 
 const char *container_engine_to_string(ContainerEngine v);
-int container_engine_from_string(const char *s);
 
 typedef enum PodQos {
         POD_QOS_NONE, /* no pod */
@@ -43,7 +42,6 @@ typedef enum PodQos {
 
 /* "", "guaranteed", "burstable", "besteffort": the names of the kubelet's cgroups. */
 const char *pod_qos_to_string(PodQos v);
-int pod_qos_from_string(const char *s);
 
 #define CONTAINER_ID_MAX  129U /* with the terminating zero; a longer name is none */
 #define CONTAINER_POD_MAX 37U

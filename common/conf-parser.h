@@ -107,15 +107,5 @@ int conf_parse_buffer(const ConfContext *c, const char *file, const char *data, 
 /* Parses a file. Returns -ENOENT without a report; any other error of reading it is reported and returned. */
 int conf_parse_file(const ConfContext *c, const char *path);
 
-/* The types. The comment names the C type of the member. */
-extern const ConfType conf_type_bool;      /* bool */
-extern const ConfType conf_type_int;       /* int */
-extern const ConfType conf_type_uint;      /* uint32_t */
-extern const ConfType conf_type_nsec;      /* uint64_t, nanoseconds, from a time span */
-extern const ConfType conf_type_usec;      /* uint32_t, microseconds, from a time span that is a whole number of them */
-extern const ConfType conf_type_size;      /* uint64_t, bytes */
-extern const ConfType conf_type_permyriad; /* uint32_t, 1/10000, from a percentage */
-extern const ConfType conf_type_string;    /* char[], printable UTF-8 */
-
 void conf_report(const ConfContext *c, ConfSeverity severity, const char *file, unsigned line, int error,
                 const char *format, ...) _printf_(6, 7);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "conf-parser.h"
+#include "conf-types.h"
 #include "parse-util.h"
 #include "time-util.h"
 

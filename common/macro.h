@@ -16,30 +16,21 @@
 #include <string.h>
 #include <unistd.h>
 
-#define _cleanup_(f)    __attribute__((cleanup(f)))
-#define _const_         __attribute__((const))
-#define _malloc_        __attribute__((malloc))
-#define _noreturn_      __attribute__((noreturn))
-#define _packed_        __attribute__((packed))
-#define _printf_(a, b)  __attribute__((format(printf, a, b)))
-#define _public_        __attribute__((visibility("default")))
-#define _pure_          __attribute__((pure))
-#define _sentinel_      __attribute__((sentinel))
-#define _unused_        __attribute__((unused))
-#define _warn_unused_   __attribute__((warn_unused_result))
-#define _aligned_(n)    __attribute__((aligned(n)))
-#define _fallthrough_   __attribute__((fallthrough))
-#define _noinline_      __attribute__((noinline))
-#define _always_inline_ __attribute__((always_inline)) inline
-#define _hidden_        __attribute__((visibility("hidden")))
+#define _cleanup_(f)   __attribute__((cleanup(f)))
+#define _noreturn_     __attribute__((noreturn))
+#define _printf_(a, b) __attribute__((format(printf, a, b)))
+#define _public_       __attribute__((visibility("default")))
+#define _unused_       __attribute__((unused))
+#define _aligned_(n)   __attribute__((aligned(n)))
+#define _fallthrough_  __attribute__((fallthrough))
+#define _noinline_     __attribute__((noinline))
+#define _hidden_       __attribute__((visibility("hidden")))
 
 #define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
 #define XS_CONCAT_(a, b) a##b
 #define XS_CONCAT(a, b)  XS_CONCAT_(a, b)
-#define XS_STRINGIFY_(x) #x
-#define XS_STRINGIFY(x)  XS_STRINGIFY_(x)
 
 #define ELEMENTSOF(a)                                                                                                  \
         (sizeof(a) / sizeof((a)[0]) + 0 * sizeof(struct {                                                              \
@@ -155,14 +146,18 @@ static inline bool endswith(const char *s, const char *suffix) {
         return n >= k && strcmp(s + n - k, suffix) == 0;
 }
 
-/* One table, two look-ups: enum to name (NULL when out of range) and name to enum (-EINVAL when unknown). */
-#define DEFINE_STRING_TABLE_LOOKUP(name, type)                                                                         \
+/* Look-ups in a table: enum to name (NULL when out of range), and name to enum (-EINVAL when unknown). */
+#define DEFINE_STRING_TABLE_TO_STRING(name, type)                                                                      \
         const char *name##_to_string(type v) {                                                                         \
                 return (size_t) v < ELEMENTSOF(name##_table) ? name##_table[v] : NULL;                                 \
-        }                                                                                                              \
+        }
+#define DEFINE_STRING_TABLE_FROM_STRING(name)                                                                          \
         int name##_from_string(const char *s) {                                                                        \
                 for (size_t i = 0; s && i < ELEMENTSOF(name##_table); i++)                                             \
                         if (name##_table[i] && streq(name##_table[i], s))                                              \
                                 return (int) i;                                                                        \
                 return -EINVAL;                                                                                        \
         }
+#define DEFINE_STRING_TABLE_LOOKUP(name, type)                                                                         \
+        DEFINE_STRING_TABLE_TO_STRING(name, type)                                                                      \
+        DEFINE_STRING_TABLE_FROM_STRING(name)

@@ -370,16 +370,6 @@ static inline unsigned page_slot_end(PageSlot *s, uint32_t n) {
         return (idle ? PAGE_END_IDLE : 0) | (page_slot_drained_edge(s) ? PAGE_END_DRAINED : 0);
 }
 
-/* All uncounted launches have completed. Call it when the last of the requested drains has ended, not the first:
- * launches may have passed between two. Returns a set of PageEnd. */
-static inline unsigned page_slot_end_untracked(PageSlot *s) {
-        bool idle = atomic_fetch_and_explicit(&s->outstanding, ~PAGE_OUTSTANDING_UNTRACKED, memory_order_seq_cst) ==
-                                        PAGE_OUTSTANDING_UNTRACKED &&
-                        atomic_load_explicit(&s->watch, memory_order_seq_cst) & PAGE_WATCH_IDLE;
-
-        return (idle ? PAGE_END_IDLE : 0) | (page_slot_drained_edge(s) ? PAGE_END_DRAINED : 0);
-}
-
 /* Begins a drain: all uncounted launches become one counted launch, for which the caller calls page_slot_end(s, 1) when
  * everything submitted before has completed. A launch that passes uncounted during the drain (the service may stop and
  * start watching) sets the bit anew, so the end of this drain does not lose it. Returns false when there is nothing to

@@ -240,27 +240,6 @@ int parse_permyriad(const char *s, uint32_t max, uint32_t *ret) {
         return 0;
 }
 
-int parse_range(const char *s, uint64_t min, uint64_t max, uint64_t *ret_first, uint64_t *ret_last) {
-        uint64_t first = 0, last = 0;
-        int r = take_digits(&s, &first);
-        if (r < 0)
-                return r == -ENODATA ? -EINVAL : r;
-        last = first;
-        if (*s == '-') {
-                s++;
-                r = take_digits(&s, &last);
-                if (r < 0)
-                        return r == -ENODATA ? -EINVAL : r;
-        }
-        if (*s)
-                return -EINVAL;
-        if (first < min || last > max || first > last)
-                return -ERANGE;
-        *ret_first = first;
-        *ret_last = last;
-        return 0;
-}
-
 const char *format_nsec(char *buf, size_t size, uint64_t ns) {
         static const Unit out[] = {
                         {"d", 86400 * NSEC_PER_SEC},

@@ -37,9 +37,6 @@ int parse_size(const char *s, uint64_t *ret);
 /* Hundredths of a percent from "25%", "12.5%", "0.25%": exact, no binary fractions. */
 int parse_permyriad(const char *s, uint32_t max, uint32_t *ret);
 
-/* "A-B" or "A", both in min..max and A <= B. */
-int parse_range(const char *s, uint64_t min, uint64_t max, uint64_t *ret_first, uint64_t *ret_last);
-
 #define FORMAT_NSEC_MAX 64U
 
 /* The shortest exact text that parse_nsec() reads back: "250us", "2min 3s", "infinity". Returns buf. */

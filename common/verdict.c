@@ -19,4 +19,4 @@ static const char *const preempt_level_table[_LEVEL_MAX] = {
                 [LEVEL_DEQUEUE] = "dequeue",
                 [LEVEL_INTERRUPT] = "interrupt",
 };
-DEFINE_STRING_TABLE_LOOKUP(preempt_level, PreemptLevel);
+DEFINE_STRING_TABLE_TO_STRING(preempt_level, PreemptLevel);

@@ -24,4 +24,3 @@ typedef enum PreemptLevel {
 } PreemptLevel;
 
 const char *preempt_level_to_string(PreemptLevel v);
-int preempt_level_from_string(const char *s);

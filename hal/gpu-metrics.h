@@ -46,14 +46,6 @@ int pci_address_parse(const char *device_id, PciAddress *ret);
 /* Reads from sysfs below `root` ("": the system's own). Never fails: a value whose file is missing stays unknown. */
 void gpu_metrics_read_sysfs(const char *root, const PciAddress *a, GpuMetrics *ret);
 
-/* Reads from rocm_smi_lib. *ret_source is a text for people: the source, or the reason of the failure. Returns 0;
- * -EOPNOTSUPP: not built in; -ENOENT: the library is not installed; -ELIBBAD: it lacks a symbol; -EIO: it found no GPU
- * or failed; -ENODEV: it does not know this GPU. */
-int gpu_metrics_read_rocm_smi(const PciAddress *a, GpuMetrics *ret, char ret_source[static 96]);
-
-/* Reads from NVML, with the same errors. */
-int gpu_metrics_read_nvml(const PciAddress *a, GpuMetrics *ret, char ret_source[static 96]);
-
 /* The GPU's vendor, by sysfs below `root`. */
 typedef enum GpuVendor {
         GPU_VENDOR_UNKNOWN,

@@ -17,6 +17,7 @@
 #include "common/time-util.h"
 #include "hal/gpu-usage.h"
 #include "hal/kfd-topology.h"
+#include "nvml-usage.h"
 
 #define FDINFO_MAX  4096U
 #define CLIENTS_MAX 256U

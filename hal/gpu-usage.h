@@ -49,9 +49,3 @@ int gpu_usage_read(GpuUsage *u, const pid_t *pids, size_t n, uint64_t *ret_span_
 /* Parses the text of one file of /proc/PID/fdinfo. Returns 1, the id of the DRM client (one client may be open as
  * several files) and its use of that GPU in nanoseconds; 0 when the file belongs to another GPU, or to none. */
 int gpu_usage_parse_fdinfo(const char *text, const PciAddress *a, uint64_t *ret_client, uint64_t *ret_ns);
-
-/* nvml-usage.c: the same functions for NVML. */
-typedef struct Nvml Nvml;
-int nvml_open(const PciAddress *a, Nvml **ret);
-Nvml *nvml_free(Nvml *n);
-int nvml_read(Nvml *n, const pid_t *pids, size_t n_pids, uint64_t *ret_span_us, uint64_t *ret_ran_us);

@@ -4,6 +4,7 @@
  * Privileged holds of KFD, by CRIU_OP: see kfd-privileged.h
  */
 
+#include "kfd-criu.h"
 #include "common/macro.h"
 #include "hal/kfd-privileged.h"
 

@@ -5,6 +5,7 @@
  * some GPUs, and costs the process its trap handler's fast path.
  */
 
+#include "kfd-debug.h"
 #include "common/macro.h"
 #include "hal/kfd-privileged.h"
 

@@ -9,6 +9,8 @@
 #include "common/macro.h"
 #include "common/thread-util.h"
 #include "hal/kfd-privileged.h"
+#include "kfd-criu.h"
+#include "kfd-debug.h"
 
 /* More interruptions of one call than signals cause. */
 #define INTERRUPTS_MAX 100U
@@ -21,16 +23,6 @@ static const char *const kfd_privileged_mode_table[_KFD_PRIVILEGED_MODE_MAX] = {
                 [KFD_PRIVILEGED_DEBUG] = "debug",
 };
 DEFINE_STRING_TABLE_LOOKUP(kfd_privileged_mode, KfdPrivilegedMode);
-
-static const char *const kfd_target_state_table[_KFD_TARGET_STATE_MAX] = {
-                [KFD_TARGET_RUNNING] = "running",
-                [KFD_TARGET_HELD] = "held",
-                [KFD_TARGET_UNSURE] = "unsure",
-};
-
-const char *kfd_target_state_to_string(KfdTargetState v) {
-        return (size_t) v < ELEMENTSOF(kfd_target_state_table) ? kfd_target_state_table[v] : NULL;
-}
 
 const char *kfd_privileged_explain(int error) {
         switch (error) {

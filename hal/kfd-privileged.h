@@ -78,17 +78,11 @@ typedef struct KfdTargetSys {
         void (*nap)(void); /* sleeps shortly */
 } KfdTargetSys;
 
-/* The table of the real system. */
-extern const KfdTargetSys kfd_target_sys;
-
 typedef enum KfdTargetState {
         KFD_TARGET_RUNNING, /* no hold of ours is in force */
         KFD_TARGET_HELD,
         KFD_TARGET_UNSURE, /* a call and its undo failed */
-        _KFD_TARGET_STATE_MAX,
 } KfdTargetState;
-
-const char *kfd_target_state_to_string(KfdTargetState v);
 
 typedef struct KfdTarget KfdTarget;
 
@@ -101,8 +95,6 @@ typedef struct KfdPrivilegedOps {
         int (*undo)(KfdTarget *t); /* in any state; 0 also when there was nothing to undo */
         bool traces_undo;          /* undo() is called on the tracing thread, too */
 } KfdPrivilegedOps;
-
-extern const KfdPrivilegedOps kfd_criu_ops, kfd_debug_ops;
 
 struct KfdTarget {
         const KfdPrivilegedOps *ops;
@@ -155,11 +147,6 @@ int kfd_target_undo(KfdTarget *t);
  * KFD_DBG_QUEUE_INVALID or KFD_DBG_QUEUE_ERROR set. Returns the number of queues that succeeded. */
 int kfd_target_suspend(KfdTarget *t, uint32_t *ids, uint32_t n);
 int kfd_target_resume(KfdTarget *t, uint32_t *ids, uint32_t n);
-
-/* kfd-debug.c, on the tracing thread. */
-int kfd_debug_suspend(KfdTarget *t);
-int kfd_debug_resume(KfdTarget *t);
-bool kfd_debug_is_suspended(const KfdTarget *t, uint32_t id);
 
 /* As ioctl(), but returns a negative errno, and repeats an interrupted call. */
 int kfd_target_ioctl(const KfdTarget *t, unsigned long request, void *arg);

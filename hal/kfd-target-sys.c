@@ -21,6 +21,7 @@
 #include "hal/kfd-privileged.h"
 #include "hal/kfd-proc.h"
 #include "hal/kfd-topology.h"
+#include "kfd-target-sys.h"
 
 #define KFD_SYSFS_PATH "/sys/class/kfd/kfd"
 

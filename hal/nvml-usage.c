@@ -14,6 +14,7 @@
 #include "hal/gpu-usage.h"
 #include "hal/library.h"
 #include "hal/nvml-library.h"
+#include "nvml-usage.h"
 
 static const char *const sonames[] = {NVML_SONAME, NULL};
 

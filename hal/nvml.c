@@ -13,6 +13,7 @@
 #include "hal/gpu-metrics.h"
 #include "hal/library.h"
 #include "hal/nvml-library.h"
+#include "nvml.h"
 
 static const char *const sonames[] = {NVML_SONAME, NULL};
 

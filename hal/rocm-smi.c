@@ -13,6 +13,7 @@
 #include "config.h"
 #include "hal/gpu-metrics.h"
 #include "hal/library.h"
+#include "rocm-smi.h"
 
 #if HAVE_ROCM_SMI
 

@@ -11,6 +11,7 @@
 #include "node.h"
 #include "ordering.h"
 #include "tier.h"
+#include "usage.h"
 
 static void fair_advance_tree(FairQueue *q, uint32_t slots, uint64_t ns) {
         FairNode *n;

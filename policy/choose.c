@@ -70,6 +70,7 @@
 #include <utlist.h>
 
 #include "charge.h"
+#include "choose.h"
 #include "drain.h"
 #include "floor.h"
 #include "keep.h"
@@ -79,6 +80,7 @@
 #include "rank.h"
 #include "tier.h"
 #include "turn.h"
+#include "usage.h"
 
 static PolicyEntity *entity_of(FairNode *n) {
         return container_of(n, PolicyEntity, fair);

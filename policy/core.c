@@ -18,6 +18,7 @@
 #include "parties.h"
 #include "place.h"
 #include "tier.h"
+#include "usage.h"
 
 /* The entity's weight among its siblings. */
 static uint32_t entity_weight(const PolicyEntity *e) {

@@ -221,23 +221,6 @@ static inline Tier *core_tier(Policy *p, int priority) {
         return p->tiers + (CLAMP(priority, POLICY_PRIORITY_MIN, POLICY_PRIORITY_MAX) - POLICY_PRIORITY_MIN);
 }
 
-/* --- choose.c --- */
-
-uint64_t core_dispatch(Policy *p, uint64_t now_ns);
-
-/* --- usage.c --- */
-
-/* Adds the time so far to the entity's usage; called before `ready` or the reported verdict changes. And its usage at
- * `now_ns`. */
-void entity_account(PolicyEntity *e);
-PolicyUsage entity_usage_at(const PolicyEntity *e, uint64_t now_ns);
-
-/* The device's usage at `now_ns`. */
-PolicyDeviceUsage core_usage_at(const Policy *p, uint64_t now_ns);
-
-/* Accounts all time up to `until_ns` under the present verdicts. */
-void core_account(Policy *p, uint64_t until_ns);
-
 /* --- the functions of every policy's PolicyOps --- */
 
 int core_new(const OrderOps *ops, const PolicyConfig *config, const PolicyCallbacks *callbacks, Policy **ret);

@@ -185,10 +185,6 @@ PolicyNode *node_come_back(PolicyNode *parent, const char *name) {
         return NULL;
 }
 
-void node_left(PolicyNode *n) {
-        node_gc(n);
-}
-
 static bool name_before(const AvlNode *a, const AvlNode *b) {
         const PolicyNode *x = container_of(a, const PolicyNode, gone_order),
                          *y = container_of(b, const PolicyNode, gone_order);

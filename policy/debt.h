@@ -42,8 +42,5 @@ void node_leave(PolicyNode *n);
 /* Finds the gone node of that name, and makes it a present one again; NULL: none. */
 PolicyNode *node_come_back(PolicyNode *parent, const char *name);
 
-/* Called when the last thing below a gone node has left. */
-void node_left(PolicyNode *n);
-
 void debts_init(Policy *p);
 void debts_forget(Policy *p);

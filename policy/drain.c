@@ -11,6 +11,7 @@
 #include "node.h"
 #include "ordering.h"
 #include "tier.h"
+#include "usage.h"
 
 /* Returns the n-th draining entity, from 0; NULL: there are fewer. */
 static PolicyEntity *core_drainer(const Policy *p, size_t n) {

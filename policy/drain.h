@@ -44,19 +44,12 @@
 void entity_drain_begin(PolicyEntity *e);
 void entity_drain_end(PolicyEntity *e);
 
-/* Whether its tail has the device now. */
-bool entity_has_tail(const PolicyEntity *e);
-
 /* Sets awaits_tail of chosen entities that have to wait for tails of equals before their grant. Called after entities
  * that lost their places are held. */
 void core_await_tails(Policy *p);
 
 /* When the first of these waits ends; NSEC_INFINITY: none. */
 uint64_t core_next_await_end(const Policy *p);
-
-/* How many granted and ready entities wait for tails. They are the first ready ones in Policy.granted. */
-size_t core_n_blocked(const Policy *p);
-bool entity_is_blocked(const PolicyEntity *e);
 
 /* Marks the blocked entities, and all above, so that fair time does not charge them; and removes the marks. */
 void core_block(Policy *p);

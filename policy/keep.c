@@ -10,6 +10,7 @@
 #include "node.h"
 #include "ordering.h"
 #include "place.h"
+#include "usage.h"
 
 bool entity_keep_begin(PolicyEntity *e) {
         Policy *p = e->policy;

@@ -42,6 +42,3 @@ bool core_drop_kept(Policy *p);
 
 /* When the first of these waits ends; NSEC_INFINITY: none keeps another entity from the device. */
 uint64_t core_next_keep_end(const Policy *p);
-
-/* Whether an entity could run and has no place. */
-bool core_is_wanted(const Policy *p);

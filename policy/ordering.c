@@ -13,6 +13,7 @@
 #include "place.h"
 #include "rank.h"
 #include "tier.h"
+#include "usage.h"
 
 /* --- alarms --- */
 

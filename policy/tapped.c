@@ -4,6 +4,7 @@
  * The calls of a policy's table, past its tap
  */
 
+#include "choose.h"
 #include "core.h"
 
 /* Of an entity, where nothing is to be said but what and when. */

@@ -13,6 +13,7 @@
 #include "drain.h"
 #include "keep.h"
 #include "node.h"
+#include "usage.h"
 
 /* --- whose the device is --- */
 

@@ -20,6 +20,8 @@
 
 #include "common/macro.h"
 #include "hal/gpu-usage.h"
+#include "hal/nvml.h"
+#include "hal/rocm-smi.h"
 
 /* Takes our own standard output away from libraries that print. */
 static FILE *take_stdout(void) {

@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #include "common/macro.h"
+#include "hal/kfd-target-sys.h"
 #include "service/base/log.h"
 #include "service/enforce/pause-record.h"
 #include "service/enforce/pauser.h"

@@ -130,10 +130,6 @@ static const struct Field {
                 FIELD(HAS_LOST, "records", FIELD_U64, lost),
 };
 
-const char *tape_kind_to_string(TapeKind k) {
-        return (size_t) k < ELEMENTSOF(kinds) ? kinds[k].name : NULL;
-}
-
 /* --- writing --- */
 
 void tape_text_done(TapeText *t) {

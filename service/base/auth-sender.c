@@ -4,6 +4,7 @@
  * Who is calling
  */
 
+#include "auth-sender.h"
 #include "auth.h"
 #include "common/process.h"
 

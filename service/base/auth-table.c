@@ -4,6 +4,7 @@
  * The rules where polkit is not asked
  */
 
+#include "auth-table.h"
 #include "auth.h"
 
 static const char *const auth_action_table[_AUTH_ACTION_MAX] = {
@@ -12,7 +13,7 @@ static const char *const auth_action_table[_AUTH_ACTION_MAX] = {
                 [AUTH_MANAGE] = "org.xsched.manage",
                 [AUTH_SUSPEND] = "org.xsched.suspend",
 };
-DEFINE_STRING_TABLE_LOOKUP(auth_action, AuthAction);
+DEFINE_STRING_TABLE_TO_STRING(auth_action, AuthAction);
 
 bool auth_decide(AuthAction action, uid_t sender, uid_t owner, uid_t service) {
         if (sender == 0 || sender == service)

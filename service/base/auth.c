@@ -18,6 +18,8 @@
 #include <uthash.h>
 
 #include "askers.h"
+#include "auth-sender.h"
+#include "auth-table.h"
 #include "auth.h"
 #include "common/bus-names.h"
 #include "common/time-util.h"

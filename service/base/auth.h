@@ -34,9 +34,6 @@ typedef enum AuthAction {
         _AUTH_ACTION_MAX,
 } AuthAction;
 
-const char *auth_action_to_string(AuthAction v);
-int auth_action_from_string(const char *s);
-
 #define AUTH_NO_OWNER ((uid_t) -1)
 
 typedef struct AuthRequest {
@@ -86,34 +83,11 @@ typedef struct AuthGrant {
 
 const AuthGrant *auth_last_grant(const Auth *a);
 
-/* The table that takes polkit's place. Pure. */
-bool auth_decide(AuthAction action, uid_t sender, uid_t owner, uid_t service);
-
-/* Who is calling is known already, for the message that is about to be dispatched: the bus need not be asked. `user` is
- * as whom he counts where places are counted (user.h). NULL: nothing is known. */
-void auth_know_sender(const sd_bus_message *m, uid_t uid, uid_t user);
-
-/* The same message comes from no bus, which could tell who is calling, but from this process. The pidfd is the
- * caller's. */
-void auth_know_process(pid_t pid, int pidfd);
-
 /* pid 0: the bus knows. */
 typedef struct AuthProcess {
         pid_t pid;
         uint64_t start_time;
 } AuthProcess;
 
-/* > 0: that process. 0: the bus knows. -ESRCH: it is gone. */
-int auth_sender_process(const sd_bus_message *m, AuthProcess *ret);
-
-/* About whom polkit is asked. */
-int auth_append_subject(sd_bus_message *call, sd_bus_message *m, uid_t uid, const AuthProcess *p);
-
 /* The message waits for an answer of polkit, or has it and is dispatched again. */
 bool auth_is_waiting(Auth *a, sd_bus_message *m);
-
-/* Whom a call comes from, by the bus: 0 and the effective uid. */
-int auth_sender_uid(sd_bus_message *m, uid_t *ret);
-
-/* And as which user `uid`, the sender's, counts. */
-uid_t auth_sender_user(const sd_bus_message *m, uid_t uid);

@@ -88,7 +88,6 @@ int log_internal(int level, const char *message_id, const LogFields *fields, con
 #define log_warning(...)              log_plain(LOG_WARNING, __VA_ARGS__)
 #define log_error(...)                log_plain(LOG_ERR, __VA_ARGS__)
 #define log_debug_errno(error, ...)   log_errno(LOG_DEBUG, error, __VA_ARGS__)
-#define log_info_errno(error, ...)    log_errno(LOG_INFO, error, __VA_ARGS__)
 #define log_notice_errno(error, ...)  log_errno(LOG_NOTICE, error, __VA_ARGS__)
 #define log_warning_errno(error, ...) log_errno(LOG_WARNING, error, __VA_ARGS__)
 #define log_error_errno(error, ...)   log_errno(LOG_ERR, error, __VA_ARGS__)

@@ -7,6 +7,7 @@
 #include <utlist.h>
 
 #include "callers.h"
+#include "calls.h"
 #include "common/bus-names.h"
 #include "service/base/log.h"
 #include "service/core/user.h"

@@ -133,10 +133,3 @@ void caller_unlist(Caller *k);
 void caller_list(Caller *k);
 
 void callers_free(Calls *c);
-
-/* calls.c: called when there is a call to dispatch; and when that is to be done before more is read from the bus. */
-void calls_wake(Calls *c);
-void calls_hurry(Calls *c);
-
-/* calls.c: called by a guest's filter, within its turn: answers the call, or queues it. Returns the filter's result. */
-int caller_answer(Caller *k, sd_bus_message *message, sd_bus_error *error);

@@ -15,8 +15,10 @@
 #include <utlist.h>
 
 #include "callers.h"
+#include "calls.h"
 #include "common/bus-names.h"
 #include "gate.h"
+#include "service/base/auth-sender.h"
 #include "service/base/auth.h"
 #include "service/base/log.h"
 #include "service/core/arbiter.h"

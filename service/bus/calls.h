@@ -31,6 +31,7 @@
 #include "service/core/manager.h"
 
 typedef struct Calls Calls;
+typedef struct Caller Caller;
 
 #define CALL_SIZE_MAX     (64U << 10)
 #define CALLS_READS_MAX   256U
@@ -57,3 +58,10 @@ int call_go_on(Manager *m, sd_bus_message *message, const CallWork *work);
 
 /* Called by a step that sends an answer of `size` bytes. */
 void call_sends(Manager *m, size_t size);
+
+/* Called when there is a call to dispatch; and when that is to be done before more is read from the bus. */
+void calls_wake(Calls *c);
+void calls_hurry(Calls *c);
+
+/* Called by a guest's filter, within its turn: answers the call, or queues it. Returns the filter's result. */
+int caller_answer(Caller *k, sd_bus_message *message, sd_bus_error *error);

@@ -4,6 +4,7 @@
  * Claims on the bus: HoldPriority
  */
 
+#include "claim-dbus.h"
 #include "answer.h"
 #include "audit.h"
 #include "calls.h"

@@ -19,6 +19,7 @@
 #include "service/core/suspension.h"
 #include "service/enforce/privileged.h"
 #include "spread.h"
+#include "suspend-dbus.h"
 #include "waits-dbus.h"
 
 static const char *client_target(const Client *c, char buf[static 64]) {

@@ -13,6 +13,7 @@
 #include "paths.h"
 #include "service/core/manager-config.h"
 #include "service/core/observer.h"
+#include "statistics-dbus.h"
 
 BUS_GETTER(get_policy) {
         const Device *d = userdata;

@@ -10,7 +10,9 @@
 
 #include "client-dbus.h"
 #include "describe.h"
+#include "explain-dbus.h"
 #include "group-dbus.h"
+#include "list-dbus.h"
 #include "manager-dbus.h"
 #include "service/core/claim.h"
 #include "service/core/job.h"

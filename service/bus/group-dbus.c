@@ -23,6 +23,7 @@
 #include "service/core/usage.h"
 #include "service/enforce/freeze.h"
 #include "spread.h"
+#include "suspend-dbus.h"
 #include "waits-dbus.h"
 
 BUS_GETTER(get_waits) {

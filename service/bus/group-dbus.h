@@ -17,3 +17,9 @@ int group_from_path(Manager *m, const char *path, Group **ret);
 
 /* For tree-dbus.h. */
 const sd_bus_vtable *group_vtable_get(void);
+
+/* Of the manager's vtable. */
+int check_set_group(sd_bus_message *message, void *userdata, const char *member, sd_bus_error *error);
+int method_set_group(sd_bus_message *message, void *userdata, sd_bus_error *error);
+int check_reset_group(sd_bus_message *message, void *userdata, const char *member, sd_bus_error *error);
+int method_reset_group(sd_bus_message *message, void *userdata, sd_bus_error *error);

@@ -14,6 +14,7 @@
 #include <utlist.h>
 
 #include "callers.h"
+#include "calls.h"
 #include "gate.h"
 #include "guests.h"
 #include "service/base/auth.h"

@@ -4,6 +4,7 @@
  * Lists and look-ups of the manager
  */
 
+#include "list-dbus.h"
 #include "answer.h"
 #include "manager-dbus.h"
 #include "paths.h"

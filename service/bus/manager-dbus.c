@@ -7,13 +7,23 @@
 #include <config.h>
 
 #include "calls.h"
+#include "claim-dbus.h"
 #include "client-dbus.h"
 #include "device-dbus.h"
+#include "explain-dbus.h"
 #include "group-dbus.h"
+#include "job-dbus.h"
+#include "list-dbus.h"
 #include "log-control.h"
 #include "manager-dbus.h"
 #include "queue-dbus.h"
+#include "record-dbus.h"
+#include "register-dbus.h"
 #include "reload.h"
+#include "settings-dbus.h"
+#include "statistics-dbus.h"
+#include "suspend-dbus.h"
+#include "taping-dbus.h"
 #include "tree-dbus.h"
 
 BUS_GETTER(get_version) {

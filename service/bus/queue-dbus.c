@@ -18,6 +18,7 @@
 #include "service/core/suspended.h"
 #include "service/core/suspension.h"
 #include "service/state/client-state.h"
+#include "suspend-dbus.h"
 #include "waits-dbus.h"
 
 static const char *queue_target(const Queue *q, char buf[static 64]) {

@@ -7,6 +7,7 @@
  * place among the names.
  */
 
+#include "record-dbus.h"
 #include "calls.h"
 #include "manager-dbus.h"
 #include "service/core/recorder.h"

@@ -10,6 +10,7 @@
 #include "client-dbus.h"
 #include "manager-dbus.h"
 #include "paths.h"
+#include "register-dbus.h"
 #include "service/base/log.h"
 #include "service/base/messages.h"
 #include "service/core/crowd.h"

@@ -11,6 +11,7 @@
 #include "answer.h"
 #include "manager-dbus.h"
 #include "service/settings/device-settings.h"
+#include "settings-dbus.h"
 
 /* Approximate size of an entry. */
 #define ENTRY_SIZE 256

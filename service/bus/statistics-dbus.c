@@ -17,6 +17,7 @@
 #include "paths.h"
 #include "service/core/counters.h"
 #include "service/core/tally.h"
+#include "statistics-dbus.h"
 
 /* --- histograms --- */
 

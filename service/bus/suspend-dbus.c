@@ -4,6 +4,7 @@
  * Suspending groups, by their objects and by name
  */
 
+#include "suspend-dbus.h"
 #include "audit.h"
 #include "cgroup/cgroup-attr.h"
 #include "cgroup/cgroup-path.h"

@@ -11,6 +11,7 @@
 #include "service/base/messages.h"
 #include "service/core/arbiter.h"
 #include "service/core/taping.h"
+#include "taping-dbus.h"
 
 static void strv_freep(char ***v) {
         for (char **p = *v; p && *p; p++)

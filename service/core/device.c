@@ -30,7 +30,7 @@ static const char *const device_state_table[_DEVICE_STATE_MAX] = {
                 [DEVICE_SOLE] = "sole",
                 [DEVICE_CONTENDED] = "contended",
 };
-DEFINE_STRING_TABLE_LOOKUP(device_state, DeviceState);
+DEFINE_STRING_TABLE_TO_STRING(device_state, DeviceState);
 
 bool device_id_is_valid(const char *id) {
         static const char ok[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.:_+-";

@@ -32,7 +32,6 @@ typedef enum DeviceState {
 } DeviceState;
 
 const char *device_state_to_string(DeviceState v);
-int device_state_from_string(const char *s);
 
 typedef struct DeviceMetrics DeviceMetrics;
 

@@ -17,7 +17,7 @@ static const char *const entity_kind_table[_ENTITY_KIND_MAX] = {
                 [ENTITY_CLIENT] = "client",
                 [ENTITY_QUEUE] = "queue",
 };
-DEFINE_STRING_TABLE_LOOKUP(entity_kind, EntityKind);
+DEFINE_STRING_TABLE_TO_STRING(entity_kind, EntityKind);
 
 PolicyParty entity_party(const Entity *e) {
         const Group *g = e->group;

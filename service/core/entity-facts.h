@@ -11,7 +11,6 @@
 PolicyParty entity_party(const Entity *e);
 
 const char *entity_kind_to_string(EntityKind v);
-int entity_kind_from_string(const char *s);
 
 /* The settings that the policy is told. Weight, utilisation and `nice` count within the group; the
  * entity of the group as a whole has the defaults there. */

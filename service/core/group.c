@@ -29,7 +29,7 @@ static const char *const group_kind_table[_GROUP_KIND_MAX] = {
                 [GROUP_CGROUP] = "cgroup",
                 [GROUP_JOB] = "job",
 };
-DEFINE_STRING_TABLE_LOOKUP(group_kind, GroupKind);
+DEFINE_STRING_TABLE_TO_STRING(group_kind, GroupKind);
 
 static Group *group_done(Group *g) {
         if (!g)

@@ -25,7 +25,6 @@ typedef enum GroupKind {
 } GroupKind;
 
 const char *group_kind_to_string(GroupKind v);
-int group_kind_from_string(const char *s);
 
 /* The group's resolved settings, kept because its clients and queues stack theirs on top. It depends on the group's
  * layers alone; group_resolve() has to be called after every change of one of these. */

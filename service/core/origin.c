@@ -11,6 +11,7 @@
 #include "cgroup/cgroup-attr.h"
 #include "cgroup/cgroup-path.h"
 #include "common/conf-parser.h"
+#include "common/conf-types.h"
 #include "gone-watch.h"
 #include "gone.h"
 #include "group-match.h"

@@ -27,7 +27,7 @@ static const char *const queue_state_table[_QUEUE_STATE_MAX] = {
                 [QUEUE_HELD] = "held",
                 [QUEUE_SUSPENDED] = "suspended",
 };
-DEFINE_STRING_TABLE_LOOKUP(queue_state, QueueState);
+DEFINE_STRING_TABLE_TO_STRING(queue_state, QueueState);
 
 const char *queue_watched(const Queue *q) {
         if (queue_slot(q)->watch == 0)

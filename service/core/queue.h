@@ -22,7 +22,6 @@ typedef enum QueueState {
 } QueueState;
 
 const char *queue_state_to_string(QueueState v);
-int queue_state_from_string(const char *s);
 
 /* Owned by the client, by slot number. It outlives its queue, because the word's generations go on. */
 typedef struct Slot {

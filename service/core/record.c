@@ -415,14 +415,6 @@ RecordFrame *record_unref(Record *r, RecordFrame *f) {
         return NULL;
 }
 
-size_t record_n_frames(const Record *r) {
-        return r->n;
-}
-
-size_t record_n_names(const Record *r) {
-        return HASH_COUNT(r->names);
-}
-
 /* --- life --- */
 
 Record *record_new(uint64_t now_us) {

@@ -103,7 +103,3 @@ uint64_t record_begin_us(const Record *r);
  * frees *ret. */
 int record_get(const Record *r, uint64_t since_us, RecordFrame ***ret, size_t *ret_n);
 RecordFrame *record_unref(Record *r, RecordFrame *f); /* returns NULL */
-
-/* Numbers of frames and names, for tests. */
-size_t record_n_frames(const Record *r);
-size_t record_n_names(const Record *r);

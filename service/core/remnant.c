@@ -69,17 +69,16 @@ void remnants_expire(Entity *e, uint64_t now) {
         }
 }
 
-static int on_end(Remnant *r) {
-        remnant_end(r, now_ns());
+static int on_timer(sd_event_source *s, uint64_t usec, void *userdata) {
+        const Remnant *r = userdata;
+
+        remnants_expire(r->entity, MAX(now_ns(), r->until));
         return 0;
 }
 
-static int on_timer(sd_event_source *s, uint64_t usec, void *userdata) {
-        return on_end(userdata);
-}
-
 static int on_pidfd(sd_event_source *s, int fd, uint32_t revents, void *userdata) {
-        return on_end(userdata);
+        remnant_end(userdata, now_ns());
+        return 0;
 }
 
 static int remnant_set_time(const Remnant *r) {

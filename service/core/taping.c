@@ -30,7 +30,6 @@ struct Taping {
         bool ending;   /* the last record is in `text` */
         TapeText text; /* of which so much is sent: */
         size_t n_sent;
-        uint64_t n_bytes, n_records, n_lost;
         uint64_t lost; /* since the last that was kept; 0: everything is */
         uint64_t anew_at;
 };
@@ -58,7 +57,6 @@ static void taping_arm(Taping *t, bool armed) {
 /* Writes a record to the text even when there is no room left: for records about the recording itself. */
 static void taping_write(Taping *t, const TapeRecord *r) {
         tape_write(&t->text, r);
-        t->n_records++;
         if (!t->armed)
                 taping_arm(t, true);
 }
@@ -67,7 +65,6 @@ static void taping_lose(Taping *t, uint64_t n, uint64_t at_ns) {
         if (t->lost == 0)
                 t->anew_at = MAX(t->anew_at, at_ns);
         t->lost += n;
-        t->n_lost += n;
         if (!t->armed && at_ns >= t->anew_at)
                 taping_arm(t, true);
 }
@@ -264,7 +261,6 @@ static int taping_send(Taping *t) {
         if (sent < 0)
                 return errno == EAGAIN || errno == EINTR ? 0 : negative_errno();
         t->n_sent += (size_t) sent;
-        t->n_bytes += (uint64_t) sent;
         if (taping_kept(t) == 0) {
                 if (t->ending)
                         return -EPIPE;
@@ -383,18 +379,4 @@ int taping_begin(Manager *m, char *const *devices, int *ret_fd) {
         }
         *ret_fd = TAKE_FD(fd);
         return 0;
-}
-
-bool taping_state(const Manager *m, TapingState *ret) {
-        const Taping *t = m->taping;
-
-        if (!t)
-                return false;
-        *ret = (TapingState){
-                        .n_records = t->n_records,
-                        .n_lost = t->n_lost,
-                        .n_bytes = t->n_bytes,
-                        .n_kept = taping_kept(t),
-        };
-        return true;
 }

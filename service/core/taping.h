@@ -33,11 +33,3 @@ int taping_begin(Manager *m, char *const *devices, int *ret_fd);
 
 /* Cuts the recording, if there is one. */
 void taping_end(Manager *m);
-
-/* Records so far, lost records, sent bytes and kept bytes; for tests and for the dump. */
-typedef struct TapingState {
-        uint64_t n_records, n_lost, n_bytes;
-        size_t n_kept;
-} TapingState;
-
-bool taping_state(const Manager *m, TapingState *ret); /* false: no recording */

@@ -119,12 +119,6 @@ int user_resize(Manager *m, uid_t uid, UserCount what, unsigned *n, unsigned to,
         return 0;
 }
 
-unsigned user_count(const Manager *m, uid_t uid, UserCount what) {
-        const User *u = user_find(m, uid);
-
-        return u ? u->n[what] : 0;
-}
-
 Bucket *user_budget(Manager *m, uid_t uid, UserBudget budget) {
         if (uid == 0 || uid == geteuid())
                 return NULL;

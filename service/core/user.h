@@ -79,9 +79,6 @@ void user_give(Manager *m, uid_t uid, UserCount what);
 /* Changes the user's count by `to` - *n and sets *n to `to`. -EDQUOT: that would exceed `limit`. */
 int user_resize(Manager *m, uid_t uid, UserCount what, unsigned *n, unsigned to, unsigned limit);
 
-/* The user's count of `what`. */
-unsigned user_count(const Manager *m, uid_t uid, UserCount what);
-
 /* The budget of a uid's user; NULL: unlimited, for root and the service's own user. */
 Bucket *user_budget(Manager *m, uid_t uid, UserBudget budget);
 

@@ -23,7 +23,7 @@ static const char *const wait_reason_table[_WAIT_REASON_MAX] = {
                 [WAIT_GANG] = "gang",
                 [WAIT_EXPECTED] = "expected",
 };
-DEFINE_STRING_TABLE_LOOKUP(wait_reason, WaitReason);
+DEFINE_STRING_TABLE_TO_STRING(wait_reason, WaitReason);
 
 static const char *suspended_by(const Queue *q, char *buf, size_t size) {
         const Group *by = client_suspended_by(q->client);

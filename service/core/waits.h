@@ -25,7 +25,6 @@ typedef enum WaitReason {
 } WaitReason;
 
 const char *wait_reason_to_string(WaitReason v);
-int wait_reason_from_string(const char *s);
 
 /* Why an entity waits, and since when (CLOCK_MONOTONIC ns; 0: not known). NULL: it does not wait. */
 const char *waits_entity(const Entity *e, uint64_t *ret_since_ns);

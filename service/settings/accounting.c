@@ -20,4 +20,4 @@ static const char *const account_source_table[_ACCOUNT_SOURCE_MAX] = {
                 [ACCOUNT_DRIVER] = "driver",
                 [ACCOUNT_SAMPLED] = "sampled",
 };
-DEFINE_STRING_TABLE_LOOKUP(account_source, AccountSource);
+DEFINE_STRING_TABLE_TO_STRING(account_source, AccountSource);

@@ -43,4 +43,3 @@ typedef enum AccountSource {
 } AccountSource;
 
 const char *account_source_to_string(AccountSource v);
-int account_source_from_string(const char *s);

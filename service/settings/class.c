@@ -8,6 +8,7 @@
 
 #include "class.h"
 #include "common/array.h"
+#include "common/conf-types.h"
 #include "common/parse-util.h"
 #include "service/base/log.h"
 

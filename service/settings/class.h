@@ -12,6 +12,7 @@
  */
 
 #include "common/conf-files.h"
+#include "common/conf-types.h"
 #include "match.h"
 #include "settings.h"
 

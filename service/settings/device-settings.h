@@ -66,7 +66,6 @@ int device_settings_set_accounting(DeviceSettings *s, const char *name);
 #define DEVICE_FORGET_POLICY     (1U << DEVICE_KEYS_N)
 #define DEVICE_FORGET_PREEMPTION (1U << (DEVICE_KEYS_N + 1))
 #define DEVICE_FORGET_ACCOUNTING (1U << (DEVICE_KEYS_N + 2))
-#define DEVICE_FORGET_ALL        ((1U << (DEVICE_KEYS_N + 3)) - 1)
 
 /* Adds the key, by its name on the bus, to *keys. -ENOENT when there is no such key. */
 int device_forget_from_string(const char *key, unsigned *keys);

@@ -30,7 +30,7 @@ static const char *const match_key_table[_MATCH_KEY_MAX] = {
                 [MATCH_SLURM_JOB] = "SlurmJob",
                 [MATCH_EXECUTABLE] = "Executable",
 };
-DEFINE_STRING_TABLE_LOOKUP(match_key, MatchKey);
+DEFINE_STRING_TABLE_TO_STRING(match_key, MatchKey);
 
 static const ConfType type_units = {"names of services and scopes (\"train.service\", \"train-*\")", NULL, NULL};
 static const ConfType type_slices = {"names of slices (\"gpu-batch.slice\", \"gpu-*\")", NULL, NULL};

@@ -38,7 +38,6 @@ typedef enum MatchKey {
 } MatchKey;
 
 const char *match_key_to_string(MatchKey v);
-int match_key_from_string(const char *s);
 
 typedef struct MatchPattern {
         MatchKey key;

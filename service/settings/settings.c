@@ -28,7 +28,7 @@ static const char *const settings_source_table[_SETTINGS_SOURCE_MAX] = {
                 [SETTINGS_FROM_WISH] = "wish",
                 [SETTINGS_FROM_OWNER] = "owner",
 };
-DEFINE_STRING_TABLE_LOOKUP(settings_source, SettingsSource);
+DEFINE_STRING_TABLE_TO_STRING(settings_source, SettingsSource);
 
 typedef enum RowType {
         TYPE_INT,

@@ -145,7 +145,6 @@ typedef enum SettingsSource {
 } SettingsSource;
 
 const char *settings_source_to_string(SettingsSource v);
-int settings_source_from_string(const char *s);
 
 /* One layer, strongest first in the array that settings_resolve() takes. */
 typedef struct SettingsLayer {

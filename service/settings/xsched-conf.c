@@ -13,6 +13,7 @@
 #include <stdio.h>
 
 #include "common/array.h"
+#include "common/conf-types.h"
 #include "common/page.h"
 #include "common/parse-util.h"
 #include "device-settings.h"

@@ -4,6 +4,7 @@
  * Hints
  */
 
+#include "hint.h"
 #include "common/time-util.h"
 #include "shim/compat/scheduler.h"
 

@@ -9,6 +9,7 @@
 
 #include "common/thread-util.h"
 #include "common/time-util.h"
+#include "hint.h"
 #include "shim/compat/environment.h"
 #include "shim/compat/scheduler.h"
 #include "shim/compat/side.h"

@@ -4,6 +4,7 @@
  * The public calls on XQueues
  */
 
+#include "hint.h"
 #include "shim/compat/scheduler.h"
 #include "shim/compat/side.h"
 #include "shim/compat/worker.h"

@@ -10,8 +10,9 @@
 #include <fcntl.h>
 
 #include "common/macro.h"
+#include "link-open.h"
+#include "link.h"
 #include "shim/core/client.h"
-#include "shim/core/link-internal.h"
 
 DEFINE_TRIVIAL_CLEANUP_FUNC(Dbus *, dbus_close);
 DEFINE_TRIVIAL_CLEANUP_FUNC(DbusMessage *, dbus_message_free);

@@ -9,6 +9,9 @@
 
 #include "common/macro.h"
 #include "common/time-util.h"
+#include "hold.h"
+#include "link-queue.h"
+#include "link.h"
 #include "shim/core/client.h"
 #include "shim/core/control.h"
 #include "shim/core/look.h"

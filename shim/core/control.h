@@ -27,8 +27,6 @@ typedef enum LinkState {
         _LINK_STATE_MAX,
 } LinkState;
 
-const char *link_state_to_string(LinkState s);
-
 /* The id of a queue that was dropped here and is still registered with the service. */
 typedef struct Goner {
         struct Control *control;
@@ -85,15 +83,3 @@ void control_detach_all(Control *c);                   /* opens every gate; ever
 void control_retry_refused(Control *c);
 void control_recall(Control *c); /* queues whose registration lost its reply are new again */
 void control_drain_all(Control *c);
-
-/* hold.c */
-void hold_turn(Control *c);                         /* brings every queue to its verdict, a batch per device */
-void hold_forget_queue(Control *c, XschedQueue *q); /* releases a queue that is dropped */
-uint64_t hold_next_ns(const Control *c);            /* when hold_turn() is to be called again; NSEC_INFINITY */
-
-/* link.c */
-void link_init(Control *c);
-void link_turn(Control *c);     /* does what is due: connect, register, send, receive */
-void link_lifeline(Control *c); /* reads the lifeline */
-void link_forget_queue(Control *c, uint64_t id);
-uint64_t link_next_ns(const Control *c); /* when link_turn() is to be called again; NSEC_INFINITY */

@@ -4,6 +4,7 @@
  * How many launches a gate lets be in flight
  */
 
+#include "gate-limit.h"
 #include "common/macro.h"
 #include "common/time-util.h"
 #include "shim/core/gate.h"

@@ -188,16 +188,6 @@ void gate_end(Gate *g, uint32_t n);
  * time of all n; 0: unknown. */
 void gate_complete(Gate *g, uint32_t n, uint64_t device_ns);
 
-/* Returns the maximum number of launches in flight; 0: unlimited. */
-uint32_t gate_limit(const Gate *g);
-
-/* As gate_limit(), for launches that take `each_ns`; 0: unknown. */
-uint32_t gate_limit_for(const Gate *g, uint64_t each_ns);
-
-/* Returns how many nanoseconds before the expected end of its oldest launch a queue at its limit may submit the
- * next. */
-uint64_t gate_lead(const Gate *g);
-
 void gate_boost(Gate *g);
 
 /* Tells the service when the application expects its next launch. */

@@ -23,10 +23,6 @@ static const struct {
                 [HINT_UTILIZATION] = {"Utilization", 'u', 1, 100},
 };
 
-const char *hint_to_string(Hint h) {
-        return (size_t) h < ELEMENTSOF(hints) ? hints[h].name : NULL;
-}
-
 void hints_reset(HintSet *s) {
         atomic_store_explicit(&s->set, 0, memory_order_relaxed);
         atomic_store_explicit(&s->changed, false, memory_order_relaxed);

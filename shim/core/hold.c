@@ -13,6 +13,7 @@
  * service renews it.
  */
 
+#include "hold.h"
 #include "common/macro.h"
 #include "common/time-util.h"
 #include "shim/core/client.h"

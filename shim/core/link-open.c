@@ -12,7 +12,8 @@
 
 #include "common/client-socket.h"
 #include "common/macro.h"
-#include "shim/core/link-internal.h"
+#include "link-open.h"
+#include "shim/core/link.h"
 
 #define SYSTEM_ADDRESS                                                                                                 \
         CLIENT_SOCKET_KIND                                                                                             \

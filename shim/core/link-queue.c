@@ -4,9 +4,11 @@
  * Registration and removal of queues over the connection
  */
 
+#include "link-queue.h"
 #include "common/bus-names.h"
+#include "link-register.h"
+#include "link.h"
 #include "shim/core/client.h"
-#include "shim/core/link-internal.h"
 
 static void link_on_queue(const DbusMessage *m, void *userdata) {
         XschedQueue *q = userdata;

@@ -14,8 +14,10 @@
 #include "common/macro.h"
 #include "common/time-util.h"
 #include "config.h"
+#include "link-register.h"
+#include "link-units.h"
+#include "link.h"
 #include "shim/core/client.h"
-#include "shim/core/link-internal.h"
 #include "shim/core/why.h"
 
 int link_send_hints(Control *c, uint64_t queue, const HintSet *hints) {

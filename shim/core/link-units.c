@@ -18,8 +18,9 @@
 #include "common/bus-names.h"
 #include "common/file-status.h"
 #include "common/macro.h"
+#include "link-units.h"
 #include "shim/core/client.h"
-#include "shim/core/link-internal.h"
+#include "shim/core/link.h"
 #include "shim/core/unit-section.h"
 
 #define ENV_PREFIX "XSCHED_"

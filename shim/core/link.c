@@ -21,8 +21,12 @@
 #include "common/bus-names.h"
 #include "common/macro.h"
 #include "common/time-util.h"
+#include "hold.h"
+#include "link-open.h"
+#include "link-queue.h"
+#include "link-register.h"
+#include "link.h"
 #include "shim/core/client.h"
-#include "shim/core/link-internal.h"
 #include "shim/core/why.h"
 
 #define BACKOFF_MIN_NS (100 * NSEC_PER_MSEC)

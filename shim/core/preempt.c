@@ -10,8 +10,11 @@
 
 #include "common/macro.h"
 #include "common/process.h"
+#include "hal/kfd-criu.h"
+#include "hal/kfd-debug.h"
 #include "hal/kfd-privileged.h"
 #include "hal/kfd-proc.h"
+#include "hal/kfd-target-sys.h"
 #include "include/xsched/preempt.h"
 
 /* NOLINTBEGIN(misc-redundant-expression): today they are the same */

@@ -6,6 +6,7 @@
 
 #include "shim/core/queue.h"
 #include "common/macro.h"
+#include "gate-limit.h"
 #include "shim/core/client.h"
 #include "shim/core/local.h"
 

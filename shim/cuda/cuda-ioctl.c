@@ -17,6 +17,7 @@
 #include "common/ioctl-arguments.h"
 #include "common/macro.h"
 #include "common/signal-mask.h"
+#include "cuda-ioctl.h"
 #include "shim/cuda/cuda-next.h"
 #include "shim/cuda/cuda-rm.h"
 #include "shim/cuda/cuda-version.h"

@@ -5,6 +5,7 @@
  */
 
 #include "shim/cuda/cuda-rm.h"
+#include "cuda-stop.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -74,11 +74,3 @@ int cuda_rm_stop(CudaGpu *g, bool stop);
 
 /* For tests and tools: writes one line for each object. Returns the length of the text. */
 size_t cuda_rm_describe(char *ret, size_t size);
-
-/* cuda-ioctl.c: the ioctl() behind ours. */
-int cuda_next_ioctl(int fd, unsigned long request, ...);
-
-/* cuda-stop.c, with the lock. cuda_stop_lower(): the device can no longer be stopped. cuda_stop_forget(): in a child
- * after fork(). */
-void cuda_stop_lower(const CudaGpu *g);
-void cuda_stop_forget(void);

@@ -4,6 +4,7 @@
  * When the process's channels are stopped: see cuda-stop.h
  */
 
+#include "cuda-stop.h"
 #include "shim/cuda/cuda-stop.h"
 
 #include <stdatomic.h>

@@ -9,6 +9,7 @@
  * all channels running. A stream that is not registered yet is not counted.
  */
 
+#include "cuda-rm.h"
 #include "include/xsched/xsched.h"
 
 /* As xsched_queue_new(), after setting level and apply of *info by whether the channels on its device can be
@@ -20,3 +21,8 @@ void cuda_stop_leave(const XschedQueue *xq);
 
 /* The process is about to end: enables all channels, and stops none from now on. */
 void cuda_stop_end(void);
+
+/* Cuda-stop.c, with the lock. cuda_stop_lower(): the device can no longer be stopped. cuda_stop_forget(): in a child
+ * after fork(). */
+void cuda_stop_lower(const CudaGpu *g);
+void cuda_stop_forget(void);

@@ -5,6 +5,7 @@
  */
 
 #include "shim/cuda/cuda-version.h"
+#include "cuda-ioctl.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

@@ -30,6 +30,8 @@
 
 #include "common/macro.h"
 #include "common/time-util.h"
+#include "kfd-hsa.h"
+#include "kfd-poll.h"
 #include "shim/kfd/kfd-doorbell.h"
 #include "shim/kfd/kfd-next.h"
 #include "shim/kfd/kfd-queue.h"

@@ -10,6 +10,7 @@
  * what was in flight goes on.
  */
 
+#include "kfd-loan.h"
 #include "common/macro.h"
 #include "shim/kfd/kfd-aql.h"
 #include "shim/kfd/kfd-queue.h"

@@ -22,6 +22,8 @@
 #include "common/macro.h"
 #include "common/thread-util.h"
 #include "common/time-util.h"
+#include "kfd-loan.h"
+#include "kfd-poll.h"
 #include "shim/kfd/kfd-queue.h"
 
 #define INTERVAL_MIN_NS (50 * NSEC_PER_USEC)

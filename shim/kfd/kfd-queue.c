@@ -5,6 +5,8 @@
  */
 
 #include "shim/kfd/kfd-queue.h"
+#include "kfd-libc.h"
+#include "kfd-poll.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -112,38 +112,9 @@ bool kfd_release_followers(void);
 /* Takes a queue off the device again that is lent. */
 void kfd_hold_lent(KfdQueue *q);
 
-/* Forgets an adopted queue whose memory is no queue any more: who adopts does not see every way in which queues end. */
+/* Forgets an adopted queue whose memory is no queue any more: not every way in which queues end is seen. */
 void kfd_queue_check_adopted(KfdQueue *q);
-
-/* kfd-loan.c: looks at a queue. Returns true: look again soon. */
-bool kfd_loan_look(KfdQueue *q, uint64_t now_ns);
 
 /* The last fd of the file that the queues were made with is about to be closed. */
 void kfd_context_end(unsigned context);
 void kfd_queues_after_fork(void);
-
-/* kfd-libc.c, for the other files: the ioctl() behind this library, and calls of the driver by a context. */
-int kfd_next_ioctl(int fd, unsigned long request, void *arg);
-int kfd_context_ioctl(int context, unsigned long request, ...);
-int kfd_context_fd(unsigned context);
-
-/* kfd-poll.c; kick and drain under the lock, wake without. */
-void kfd_poll_start(void);
-void kfd_poll_drain(KfdQueue *q);
-void kfd_poll_kick(void);
-void kfd_poll_launched(void); /* `pending` went up; also from signal handlers */
-void kfd_poll_after_fork(void);
-
-/* Returns false when the layer is inactive in this process. Not under the lock. */
-bool kfd_start(void);
-
-/* kfd-hsa.c: around a call through a runtime's own table. Does nothing when the call was intercepted before. */
-void kfd_hsa_store(HsaSignal signal, int64_t value, typeof(&hsa_signal_store_relaxed) next);
-/* find_node() asks the runtime for the node of a queue that is not known; false: it does not say. */
-typedef bool KfdHsaFindNode(const void *userdata, const HsaQueue *queue, uint32_t *ret);
-uint64_t kfd_hsa_reserve(const HsaQueue *queue, uint64_t n, typeof(&hsa_queue_add_write_index_relaxed) next,
-                KfdHsaFindNode *find_node, const void *userdata);
-int kfd_hsa_async_handler(HsaSignal signal, int condition, int64_t value, HsaHandler *handler, void *arg,
-                typeof(&hsa_amd_signal_async_handler) next);
-int kfd_hsa_async_function(HsaFunction *function, void *arg, typeof(&hsa_amd_async_function) next);
-void kfd_hsa_after_fork(void);

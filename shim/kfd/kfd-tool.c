@@ -22,6 +22,8 @@
 #include <stdatomic.h>
 
 #include "common/macro.h"
+#include "kfd-hsa.h"
+#include "kfd-libc.h"
 #include "shim/kfd/kfd-queue.h"
 #include "shim/kfd/kfd-tool.h"
 

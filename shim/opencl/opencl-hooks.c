@@ -4,9 +4,11 @@
  * The functions that stand in front of the runtime's
  *
  * Nothing changes for the application: what is returned is the runtime's, the arguments go on as they came, and an
- * event that the application did not ask for is ours to release. See opencl-hooks.h for what is gated and what is not.
+ * event that the application did not ask for is ours to release. See opencl-entries.h for what is gated and what is
+ * not.
  */
 
+#include "opencl-hooks.h"
 #include "common/time-util.h"
 #include "shim/opencl/opencl-extension.h"
 #include "shim/opencl/opencl-launch.h"
@@ -103,7 +105,7 @@
                 return r;                                                                                              \
         }
 
-#include "shim/opencl/opencl-hooks.h"
+#include "shim/opencl/opencl-entries.h"
 
 static cl_int CL_API_CALL hook_clEnqueueBarrier(cl_command_queue queue) {
         cl_int r = opencl_next.clEnqueueBarrier(queue);
@@ -290,7 +292,7 @@ const OpenclHook opencl_hooks[] = {HOOK(clEnqueueBarrier) HOOK(clEnqueueWaitForE
 #define GATED_BLOCKING(function, PARAMS, ARGS) HOOK(function)
 #define GATED_MAP(function, PARAMS, ARGS)      HOOK(function)
 #define OBSERVED(function, what, PARAMS, ARGS) HOOK(function)
-#include "shim/opencl/opencl-hooks.h"
+#include "shim/opencl/opencl-entries.h"
 };
 
 const size_t opencl_n_hooks = ELEMENTSOF(opencl_hooks);

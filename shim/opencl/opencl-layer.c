@@ -35,6 +35,8 @@
 #include <dlfcn.h>
 #include <pthread.h>
 
+#include "opencl-hooks.h"
+#include "opencl-layer.h"
 #include "shim/late/late.h"
 #include "shim/opencl/opencl-life.h"
 #include "shim/opencl/opencl-mark.h"

@@ -39,13 +39,3 @@ typedef struct OpenclHook {
         size_t entry;
         OpenclFunction function;
 } OpenclHook;
-
-extern _hidden_ const OpenclHook opencl_hooks[];
-extern _hidden_ const size_t opencl_n_hooks;
-
-/* Fills opencl_next from a table with n entries, unless it is filled already, and makes *ret the same table with our
- * hooks in it. *ret may hold more entries than n: the rest is left alone. */
-void opencl_hook_dispatch(const cl_icd_dispatch *target, size_t n, cl_icd_dispatch *ret);
-
-/* The name of no function. When clGetExtensionFunctionAddress() is asked for it, our hook returns the name itself. */
-extern _hidden_ const char opencl_probe[];

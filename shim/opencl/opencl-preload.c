@@ -18,6 +18,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "opencl-hooks.h"
+#include "opencl-layer.h"
 #include "shim/opencl/opencl-launch.h"
 
 /* Functions that hooks call besides the ones they replace. */
@@ -162,7 +164,7 @@ static inline void leave(const int *unused) {
                 }                                                                                                      \
                 return d->function(queue ARGS, n_waits, waits, event, errcode);                                        \
         }
-#include "shim/opencl/opencl-hooks.h"
+#include "shim/opencl/opencl-entries.h"
 
 /* All other functions, with their parameters in brackets. FAILURE: the result when there is no OpenCL library. */
 #define FORWARD(type, function, PARAMS, ARGS, FAILURE)                                                                 \

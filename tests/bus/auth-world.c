@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 
+#include "service/base/auth-sender.h"
 #include "service/base/log.h"
 #include "tests/bus/auth-world.h"
 #include "tests/bus/outcome.h"

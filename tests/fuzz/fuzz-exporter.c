@@ -12,6 +12,7 @@
 
 #include "common/parse-util.h"
 #include "tests/fuzz/fuzz-settings.h"
+#include "tools/exporter/accept.h"
 #include "tools/exporter/label.h"
 #include "tools/exporter/render.h"
 

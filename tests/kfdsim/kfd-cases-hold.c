@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 
 #include "hal/kfd-privileged.h"
+#include "hal/kfd-target-sys.h"
 #include "tests/kfdsim/kfd-cases.h"
 
 /* A target whose device is open, as hal/ sees it. */

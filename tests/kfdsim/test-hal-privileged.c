@@ -14,6 +14,7 @@
 
 #include "common/process.h"
 #include "hal/kfd-privileged.h"
+#include "hal/kfd-target-sys.h"
 #include "harness.h"
 #include "kfdsim.h"
 

@@ -141,7 +141,7 @@ static void client_control(void) {
                 if (atomic_load_explicit(&w.slot.watch, memory_order_seq_cst) &&
                                 atomic_load_explicit(&w.slot.outstanding, memory_order_seq_cst) &
                                                 PAGE_OUTSTANDING_UNTRACKED)
-                        if (page_slot_end_untracked(&w.slot))
+                        if (page_slot_count_untracked(&w.slot) && page_slot_end(&w.slot, 1) != 0)
                                 notify();
         }
 }

@@ -192,3 +192,9 @@ void check(Manager *m) {
                         assert_int_equal(atomic_load(&c->page.header->lease_until_ns), 0);
         }
 }
+
+unsigned user_count(const Manager *m, uid_t uid, UserCount what) {
+        const User *u = user_find(m, uid);
+
+        return u ? u->n[what] : 0;
+}

@@ -6,6 +6,7 @@
  */
 
 #include "service/core/arbiter.h"
+#include "service/core/user.h"
 #include "tests/lib/unit.h"
 
 typedef struct Process {
@@ -29,6 +30,8 @@ void finish(Queue *q);
 
 /* What it had in flight when it was held is over, and it waits at the gate with the rest. */
 void drain(Queue *q);
+/* The user's count of `what`. */
+unsigned user_count(const Manager *m, uid_t uid, UserCount what);
 /* As the gate sees it. */
 bool held(const Queue *q);
 uint32_t watch(const Queue *q);

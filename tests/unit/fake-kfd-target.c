@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 
 #include "fake-kfd-target.h"
+#include "hal/kfd-criu.h"
 
 Driver driver;
 

@@ -16,6 +16,7 @@
 
 #include "common/conf-files.h"
 #include "common/conf-parser.h"
+#include "common/conf-types.h"
 #include "common/time-util.h"
 #include "shim/core/unit-section.h"
 

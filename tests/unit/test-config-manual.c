@@ -10,6 +10,7 @@
 
 #include <stdio.h>
 
+#include "common/conf-types.h"
 #include "tests/unit/config-fixture.h"
 
 static const char *manual;

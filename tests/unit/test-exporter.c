@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "tests/lib/unit.h"
+#include "tools/exporter/accept.h"
 #include "tools/exporter/label.h"
 #include "tools/exporter/render.h"
 

@@ -11,6 +11,8 @@
 #include <cmocka.h>
 
 #include "tools/fleet/report.h"
+#include "tools/fleet/trace-pai.h"
+#include "tools/fleet/trace-philly.h"
 
 /* Two users whose hashes make one heavy, and one light. */
 static char heavy[16], light[16];

@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "shim/core/gate-limit.h"
 #include "tests/lib/deadline.h"
 #include "tests/unit/gate-fixture.h"
 

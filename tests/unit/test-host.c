@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "tests/lib/unit.h"
+#include "tools/host/host-loaded.h"
 #include "tools/host/host-scan.h"
 
 static void test_names(void **state) {

@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 
 #include "fake-kfd-target.h"
+#include "hal/kfd-debug.h"
 
 /* --- opening --- */
 

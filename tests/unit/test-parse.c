@@ -170,26 +170,6 @@ static void test_permyriad(void **state) {
         assert_int_equal(v, 10000);
 }
 
-static void test_range(void **state) {
-        uint64_t a = UNTOUCHED, b = UNTOUCHED;
-
-        assert_int_equal(parse_range("3-7", 1, 9, &a, &b), 0);
-        assert_int_equal(a, 3);
-        assert_int_equal(b, 7);
-        assert_int_equal(parse_range("5", 1, 9, &a, &b), 0);
-        assert_int_equal(a, 5);
-        assert_int_equal(b, 5);
-        assert_int_equal(parse_range("7-3", 1, 9, &a, &b), -ERANGE);
-        assert_int_equal(parse_range("0-3", 1, 9, &a, &b), -ERANGE);
-        assert_int_equal(parse_range("3-10", 1, 9, &a, &b), -ERANGE);
-        assert_int_equal(parse_range("3-", 1, 9, &a, &b), -EINVAL);
-        assert_int_equal(parse_range("-3", 1, 9, &a, &b), -EINVAL);
-        assert_int_equal(parse_range("3-4-5", 1, 9, &a, &b), -EINVAL);
-        assert_int_equal(parse_range("3 - 4", 1, 9, &a, &b), -EINVAL);
-        assert_int_equal(a, 5);
-        assert_int_equal(b, 5);
-}
-
 static void test_printable(void **state) {
         assert_true(string_is_printable(""));
         assert_true(string_is_printable("plain text, 100%"));
@@ -260,7 +240,6 @@ int main(void) {
                         cmocka_unit_test(test_bool),
                         cmocka_unit_test(test_size),
                         cmocka_unit_test(test_permyriad),
-                        cmocka_unit_test(test_range),
                         cmocka_unit_test(test_printable),
                         cmocka_unit_test(test_utf8),
         };

@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "tests/lib/unit.h"
+#include "tools/xschedctl/plot-svg.h"
 #include "tools/xschedctl/plot.h"
 
 #define SEC UINT64_C(1000000)

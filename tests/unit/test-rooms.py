@@ -49,9 +49,10 @@ FILES = {
     "low/low.c": '#include "low.h"\n\nint low_call(int n) {\n        return n;\n}\n',
     "high/high.h": "int high_call(void);\n",
     "high/high.c": '#include <stdio.h>\n\n#include "high.h"\n#include "low/low.h"\n\n'
-    "int high_call(void) {\n        return low_call(low_inline());\n}\n",
+    "int high_call(void) {\n        return low_call(low_inline());\n}\n\nint main(void) {\n        return high_call();\n}\n",
     "high/side/side.c": '#include "low/low.h"\n\nint side_call(void);\n'
-    "int side_call(void) {\n        return low_call(2);\n}\n",
+    "int side_call(void) {\n        return low_call(2);\n}\n\nint main(void) {\n        return side_call();\n}\n",
+    "high/side/side.h": "int side_call(void);\n",
     "tests/test.c": '#include "high/high.h"\n\nint main(void) {\n        return high_call();\n}\n',
     "HACKING.md": "# About\n\n<!-- made from rooms.conf by tools/rooms --write: begin -->\n"
     "<!-- made from rooms.conf by tools/rooms --write: end -->\n\nThe end.\n",
@@ -167,12 +168,14 @@ class OtherTree(unittest.TestCase):
     def test_call_that_goes_up(self):
         self.replace("low/low.c", "return n;", "return n + low_hook();")
         self.replace("high/high.c", "int high_call", "int low_hook(void) {\n        return 3;\n}\n\nint high_call")
+        self.replace("high/high.h", "int high_call", "int low_hook(void);\nint high_call")
         self.check("low_low.c.o: uses low_hook of high, but low may not", calls=True)
 
     def test_variable_of_a_room_above(self):
         self.replace("low/low.c", "int low_call", "extern int high_level;\n\nint low_call")
         self.replace("low/low.c", "return n;", "return high_level;")
         self.replace("high/high.c", "int high_call", "int high_level = 3;\n\nint high_call")
+        self.replace("high/high.h", "int high_call", "extern int high_level;\nint high_call")
         self.check("low_low.c.o: uses high_level of high, but low may not", calls=True)
 
     def test_call_of_a_room_beside(self):
@@ -224,6 +227,7 @@ class OtherTree(unittest.TestCase):
     def ring(self, n):
         """Makes the room low one with a circle of so many sources."""
         for i in range(n):
+            self.write(f"low/ring{i}.h", f"int ring{i}(int n);\n")
             self.write(
                 f"low/ring{i}.c",
                 f"int ring{(i + 1) % n}(int n);\nint ring{i}(int n);\n\n"
@@ -246,11 +250,18 @@ class OtherTree(unittest.TestCase):
         self.ring(6)
         self.replace("rooms.conf", "is = What is below\n", "is = What is below\ncircle = 6\n")
         self.check(calls=True)
-        self.write("low/ring0.c", "int ring0(int n);\n\nint ring0(int n) {\n        return n;\n}\n")
-        self.check("rooms.conf: [low]: circle = 6, but the largest is of 0 now", calls=True)
+        self.write(
+            "low/ring0.c", "int ring0(int n);\n\nint ring0(int n) {\n        return n > 0 ? ring0(n - 1) : 0;\n}\n"
+        )
+        self.check(
+            "low/ring1.c: nothing in the product uses ring1",
+            "rooms.conf: [low]: circle = 6, but the largest is of 0 now",
+            calls=True,
+        )
 
     def test_two_circles(self):
         self.ring(4)
+        self.write("low/other.h", "int low_other(int n);\n")
         self.write(
             "low/low.c",
             '#include "low.h"\n\nint low_other(int n);\n\nint low_call(int n) {\n' "        return low_other(n);\n}\n",
@@ -260,6 +271,47 @@ class OtherTree(unittest.TestCase):
             '#include "low.h"\n\nint low_other(int n);\n\nint low_other(int n) {\n' "        return low_call(n);\n}\n",
         )
         self.check(calls=True)
+
+    def test_function_in_another_header(self):
+        self.replace("low/low.c", "int low_call", "int low_hook(void) {\n        return 3;\n}\n\nint low_call")
+        self.replace("low/low.h", "int low_hook(void);\n", "")
+        self.write("low/other.h", "int low_hook(void);\n")
+        self.replace("high/high.c", '#include "low/low.h"', '#include "low/low.h"\n#include "low/other.h"')
+        self.replace("high/high.c", "return low_call", "return low_hook() + low_call")
+        self.check("low/low.c: low_hook is not declared in low/low.h", calls=True)
+        # Where it is a row of the room's table, it may be.
+        self.replace("rooms.conf", "is = What is below\n", "is = What is below\ntable = low/other.h\n")
+        self.check(calls=True)
+
+    def test_what_only_tests_use(self):
+        self.replace("low/low.c", "int low_call", "int low_hook(void) {\n        return 3;\n}\n\nint low_call")
+        self.replace("tests/test.c", "return high_call()", "return high_call() + low_hook()")
+        self.check("low/low.c: nothing in the product uses low_hook", calls=True)
+        # A comment does not use it, the source itself may, by an address as well.
+        self.replace("low/low.c", "int low_call", "/* low_hook() */\nint low_call")
+        self.check("low/low.c: nothing in the product uses low_hook", calls=True)
+        self.replace("low/low.c", "return n;", "return n + low_hook();")
+        self.check(calls=True)
+        self.replace("low/low.c", "low_hook();", "((int (*)(void)) low_hook)();")
+        self.check(calls=True)
+
+    def test_what_a_macro_uses(self):
+        self.replace("low/low.c", "return n;", "return USE(low_hook);")
+        self.replace(
+            "low/low.c",
+            "int low_call",
+            "#define DEFINE(name) int low_##name(void) { return 3; }\n#define USE(name) name()\n\n"
+            "DEFINE(hook)\n\nint low_call",
+        )
+        self.check(calls=True)
+        self.replace("low/low.c", "return USE(low_hook);", "return n;")
+        self.check("low/low.c: nothing in the product uses low_hook", calls=True)
+
+    def test_what_a_source_uses_that_is_left_out(self):
+        self.replace("low/low.c", "int low_call", "int low_hook(void) {\n        return 3;\n}\n\nint low_call")
+        build = self.build()
+        self.write("high/other.c", "int other(void) {\n        return low_hook();\n}\n")
+        self.assertEqual(rooms("--source", self.top, "--build", build), (0, []))
 
     def test_list_with_a_circle(self):
         self.replace("rooms.conf", "is = What is below\nuses =", "is = What is below\nuses = high")

@@ -8,6 +8,7 @@
 #include <json-c/json.h>
 
 #include "config.h"
+#include "json.h"
 #include "tools/demo/report.h"
 
 /* What is added to an object or an array, and the first error on the way: asked once, at the end. */

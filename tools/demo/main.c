@@ -8,6 +8,8 @@
 #include <signal.h>
 #include <stdio.h>
 
+#include "json.h"
+#include "plot.h"
 #include "tools/demo/progress.h"
 #include "tools/demo/report.h"
 #include "tools/demo/session.h"

@@ -11,6 +11,7 @@
 #include <math.h>
 
 #include "common/picture.h"
+#include "plot.h"
 #include "tools/demo/report.h"
 
 #define WIDTH  960.0

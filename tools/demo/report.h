@@ -22,5 +22,3 @@ double outcome_batch_ratio(const Outcome *o);                                /* 
 void report_table(const Outcome *o, FILE *f);
 
 /* Each returns 0 or a negative errno; the caller says why. */
-int report_json(const Outcome *o, FILE *f);
-int report_plot(const Outcome *o, FILE *f);

@@ -6,6 +6,7 @@
 
 #include <ctype.h>
 
+#include "accept.h"
 #include "tools/exporter/render.h"
 
 #define TYPE_MAX 64U

@@ -273,10 +273,6 @@ int collector_render(Collector *c, Format format, const char **ret, size_t *ret_
         return 0;
 }
 
-bool collector_is_up(const Collector *c) {
-        return c->last && c->last->up;
-}
-
 int collector_new(sd_event *event, const CollectorOptions *options, void (*done)(void *userdata), void *userdata,
                 Collector **ret) {
         _cleanup_(collector_freep)

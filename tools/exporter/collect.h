@@ -48,6 +48,3 @@ int collector_want(Collector *c);
 /* The last one, in a format. -ENOMEM; -ENODATA: there is none. */
 int collector_render(Collector *c, Format format, const char **ret, size_t *ret_size);
 bool collector_is_busy(const Collector *c);
-
-/* Whether the service answered the last time. */
-bool collector_is_up(const Collector *c);

@@ -5,6 +5,7 @@
  */
 
 #include "tools/exporter/host.h"
+#include "tools/host/host-loaded.h"
 
 #define GROW 64U
 

@@ -8,6 +8,7 @@
  */
 
 #include "tools/exporter/http.h"
+#include "accept.h"
 
 #include <microhttpd.h>
 #include <sys/socket.h>
@@ -25,7 +26,7 @@ typedef struct Connection {
         int fd; /* the library's */
         Phase phase;
         uint64_t began_at, answered_at;
-        bool head_only, shut;
+        bool shut;
         Format format;
         struct Connection *prev, *next; /* the oldest first */
 } Connection;

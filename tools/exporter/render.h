@@ -13,9 +13,5 @@ typedef enum Format {
         _FORMAT_MAX,
 } Format;
 
-/* What an Accept header asks for. Whatever it says, one of them is the answer; NULL, or nonsense: the classic one. */
-Format format_from_accept(const char *accept);
-const char *format_content_type(Format format);
-
 /* 0 and a text of *ret_size bytes, NUL-terminated, for the caller to free; -ENOMEM. */
 int render(const Snapshot *s, const Selection *selection, Format format, char **ret, size_t *ret_size);

@@ -5,6 +5,8 @@
  */
 
 #include "tools/fleet/fleet.h"
+#include "gpu.h"
+#include "job.h"
 
 /* Jobs that wait are tried in their order, no more of them than this each time that room appears. */
 #define TRIED_MAX 256U

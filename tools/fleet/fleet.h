@@ -162,20 +162,3 @@ int fleet_run(const FleetConfig *config, const Trace *trace, FleetResult *ret);
 
 /* --- fleet.c: has the GPU looked at, at the latest then --- */
 void fleet_look_at(Gpu *g, uint64_t at);
-
-/* --- gpu.c --- */
-int gpu_new(Gpu *g, Fleet *f, size_t number);
-void gpu_done(Gpu *g);
-int gpu_add(Gpu *g, Worker *w, uint64_t now);
-void gpu_remove(Gpu *g, Worker *w, uint64_t now);
-void gpu_look(Gpu *g, uint64_t now); /* all that happens until now; sets next_ns */
-void gpu_worker_ready(Gpu *g, Worker *w, uint64_t burst_ns, uint64_t now);
-void gpu_worker_idle(Gpu *g, Worker *w, uint64_t now);
-
-/* --- job.c --- */
-int job_place(Job *j, Gpu **gpus, uint64_t now);
-void job_free(Job *j);
-bool worker_is_service(const Worker *w);
-void worker_burst_over(Worker *w, uint64_t now);
-void worker_look(Worker *w, uint64_t now); /* requests that have come, a step that begins */
-uint64_t worker_next(const Worker *w);     /* when something comes to it; NSEC_INFINITY */

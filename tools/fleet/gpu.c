@@ -9,6 +9,8 @@
 
 #include <math.h>
 
+#include "gpu.h"
+#include "job.h"
 #include "tools/fleet/fleet.h"
 
 /* So often at most is all looked at again at one time; what is left happens a nanosecond later. */

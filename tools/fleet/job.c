@@ -4,6 +4,8 @@
  * What jobs do on their GPUs: requests, steps, and the waits of gangs
  */
 
+#include "job.h"
+#include "gpu.h"
 #include "tools/fleet/fleet.h"
 
 bool worker_is_service(const Worker *w) {

@@ -9,6 +9,9 @@
 
 #include "common/parse-util.h"
 #include "tools/fleet/report.h"
+#include "trace-make.h"
+#include "trace-pai.h"
+#include "trace-philly.h"
 
 enum {
         OPT_HOSTS = 0x100,

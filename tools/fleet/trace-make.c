@@ -12,6 +12,7 @@
 
 #include "tools/fleet/random.h"
 #include "tools/fleet/trace.h"
+#include "trace-make.h"
 
 #define USERS        16U
 #define LENGTH_SIGMA 1.0

@@ -8,6 +8,7 @@
 #include <uthash.h>
 
 #include "tools/fleet/trace.h"
+#include "trace-pai.h"
 
 enum { JOB_NAME, JOB_INST_ID, JOB_USER, JOB_STATUS, JOB_START, JOB_END, _JOB_COLUMNS };
 enum {

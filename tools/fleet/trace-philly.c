@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "tools/fleet/trace.h"
+#include "trace-philly.h"
 
 static json_object *json_putp(json_object *o) {
         (void) json_object_put(o);

@@ -57,12 +57,6 @@ typedef struct TraceShape {
 
 const char *job_class_to_string(JobClass c);
 
-int trace_read_philly(FILE *f, Trace *ret);
-int trace_read_pai(FILE *jobs, FILE *tasks, Trace *ret);
-
-/* Writes a made-up trace as PAI's two tables. */
-int trace_make_pai(const TraceShape *shape, FILE *jobs, FILE *tasks);
-
 /* Sorts, and divides times by `faster`. */
 void trace_sort(Trace *t, uint32_t faster);
 void trace_done(Trace *t);

@@ -16,6 +16,7 @@
 
 #include "common/process.h"
 #include "common/time-util.h"
+#include "host-loaded.h"
 #include "tools/host/host-scan.h"
 
 #define ENVIRONMENT_MAX 65536U

@@ -73,9 +73,6 @@ void host_processes_done(HostProcesses *p);
 /* What a link of /proc/PID/fd names, without its number: a mask, 0 where it is none. Pure. */
 unsigned host_device_of_name(const char *name);
 
-/* What they have loaded, of those that are wanted. The calling process has no other threads. 0 or a negative errno. */
-int host_read_loaded(HostProcesses *all, bool (*wanted)(const HostProcess *p, void *userdata), void *userdata);
-
 /* How it is, for one that has registered `n_queues` queues; < 0: it is not registered, and what it has loaded was to be
  * read. Pure. */
 HostState host_judge(const HostProcess *p, int64_t n_queues);

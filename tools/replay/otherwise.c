@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "common/parse-util.h"
+#include "otherwise.h"
 #include "replay.h"
 
 typedef enum KeyType { KEY_U32, KEY_INT, KEY_BOOL, KEY_SPAN_NS, KEY_SPAN_US, KEY_PERCENT } KeyType;

@@ -86,7 +86,3 @@ void outcome_sort(Outcome *o);
 
 /* Of all that ran on that device. */
 uint64_t outcome_device_run(const Outcome *o, const char *device);
-
-/* timeline.c. 0 or a negative errno; what the stream says is the stream's to tell. */
-int outcome_print_svg(const Outcome *o, FILE *f);
-int outcome_print_trace(const Outcome *o, FILE *f);

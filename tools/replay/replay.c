@@ -7,7 +7,9 @@
 #include <inttypes.h>
 #include <stdarg.h>
 
+#include "otherwise.h"
 #include "replay.h"
+#include "simulate.h"
 
 /* What is known of an entity while the recording is played. */
 typedef struct Track {

@@ -40,11 +40,3 @@ int replay_ask(Replay *p, const char *policy, char *const *params, size_t n_para
 bool replay_is_other(const Replay *p);
 int replay_run(Replay *p, FILE *f);
 void replay_done(Replay *p);
-
-/* otherwise.c: what becomes of recorded parameters and settings. 0, or -EINVAL with why. */
-int otherwise_config(const Otherwise *o, PolicyConfig *c, char *why, size_t size);
-int otherwise_entity(const Otherwise *o, const char *group, PolicySettings *s, char *why, size_t size);
-int otherwise_node(const Otherwise *o, const char *group, PolicyNodeSettings *s, char *why, size_t size);
-
-/* simulate.c: the load under it. 0 or a negative errno, with why. */
-int simulate(const Load *l, const Otherwise *o, Outcome *ret, char *why, size_t size);

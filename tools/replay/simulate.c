@@ -8,7 +8,9 @@
  * one time, since there are policies that go over several.
  */
 
+#include "simulate.h"
 #include "events.h"
+#include "otherwise.h"
 #include "replay.h"
 
 /* The service asks no sooner again, and bursts are not looked at more often. */

@@ -12,6 +12,7 @@
 #include <json-c/json.h>
 
 #include "outcome.h"
+#include "timeline.h"
 
 enum {
         LEFT = 320,

@@ -12,20 +12,6 @@
 /* A little longer than the service waits for polkit, so that the service's answer arrives. */
 #define ASK_TIMEOUT_USEC (130 * UINT64_C(1000000))
 
-int ctl_fail(const char *format, ...) {
-        _cleanup_free_ char *text = NULL, *escaped = NULL;
-        va_list ap;
-
-        va_start(ap, format);
-        if (vasprintf(&text, format, ap) < 0)
-                text = NULL;
-        va_end(ap);
-        /* Texts from outside are escaped, so that they do nothing to the terminal. */
-        escaped = text ? value_format(&(Value){.type = VALUE_STRING, .s = text}) : NULL;
-        fprintf(stderr, "%s: %s\n", program_invocation_short_name, escaped ?: "out of memory");
-        return EXIT_FAILURE;
-}
-
 const char *ctl_bus_address(const Ctl *c) {
         const char *e;
 

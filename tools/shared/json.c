@@ -14,7 +14,7 @@ static const char *const json_mode_table[_JSON_MODE_MAX] = {
                 [JSON_SHORT] = "short",
                 [JSON_PRETTY] = "pretty",
 };
-DEFINE_STRING_TABLE_LOOKUP(json_mode, JsonMode);
+DEFINE_STRING_TABLE_FROM_STRING(json_mode);
 
 /* Adds the item, and takes ownership of it. */
 static int add_item(json_object *to, const char *key, json_object *item) {

@@ -20,7 +20,6 @@ typedef enum JsonMode {
         _JSON_MODE_MAX,
 } JsonMode;
 
-const char *json_mode_to_string(JsonMode v);
 int json_mode_from_string(const char *s);
 
 /* How many may be open at a time, by json_begin(). Values may be deeper. */

@@ -29,7 +29,7 @@ static const char *const shim_mode_table[_SHIM_MODE_MAX] = {
                 [SHIM_PRELOAD] = "preload",
                 [SHIM_NONE] = "none",
 };
-DEFINE_STRING_TABLE_LOOKUP(shim_mode, ShimMode);
+DEFINE_STRING_TABLE_FROM_STRING(shim_mode);
 
 /* build/tools/PROGRAM -> build/RELATIVE. A copied or installed program has no such neighbour. */
 static int find_in_build_tree(const char *relative, char **ret) {

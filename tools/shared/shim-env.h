@@ -18,7 +18,6 @@ typedef enum ShimMode {
         _SHIM_MODE_MAX,
 } ShimMode;
 
-const char *shim_mode_to_string(ShimMode v);
 int shim_mode_from_string(const char *s);
 
 /* Each returns a new string, and -ENOENT when there is no such file. */

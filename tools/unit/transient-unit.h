@@ -43,7 +43,3 @@ int transient_service_start(TransientUnit *u, const char *executable, char *argv
 
 /* The main process of a service; *ret is left as it is when that has ended already. An exit status. */
 int transient_service_main(TransientUnit *u, ProcessId *ret);
-
-/* Until the service has ended: its exit status, or 255 when a signal ended it, as systemd-run has it. SIGINT is passed
- * on to what runs in the unit; SIGTERM and SIGHUP stop the unit, the second time without waiting for it. */
-int transient_service_wait(TransientUnit *u, sd_event *event, PtyForward *pty);

@@ -16,6 +16,7 @@
 #include "common/time-util.h"
 #include "tools/shared/exit-status.h"
 #include "tools/unit/transient-unit.h"
+#include "transient-wait.h"
 
 #define EXIT_BY_SIGNAL 255 /* as systemd-run has it */
 

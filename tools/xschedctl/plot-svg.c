@@ -12,6 +12,7 @@
 
 #include "common/picture.h"
 #include "common/time-util.h"
+#include "plot-svg.h"
 #include "tools/xschedctl/plot.h"
 
 enum {

@@ -9,6 +9,7 @@
 
 #include <langinfo.h>
 
+#include "plot-text.h"
 #include "tools/xschedctl/xschedctl-plot.h"
 
 enum { PLOT_NAME, PLOT_PERCENT, PLOT_CHART, _PLOT_COLUMN_MAX };

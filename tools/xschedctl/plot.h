@@ -90,6 +90,3 @@ void plot_done(Plot *p);
 
 /* The whole of a device's time: others and all. */
 double plot_cell_run(const PlotCell *c);
-
-/* plot-svg.c. A document of its own that loads nothing. 0 or a negative errno. */
-int plot_print_svg(const Plot *p, FILE *f);

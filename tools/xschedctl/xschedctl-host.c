@@ -7,11 +7,13 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "tools/host/host-loaded.h"
 #include "tools/host/host-scan.h"
 #include "tools/shared/ctl-bus.h"
 #include "tools/shared/table.h"
 #include "tools/xschedctl/xschedctl-waits.h"
 #include "tools/xschedctl/xschedctl.h"
+#include "xschedctl-host.h"
 
 typedef struct HostCheck {
         Table table;

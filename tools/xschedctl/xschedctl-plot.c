@@ -13,6 +13,8 @@
 #include "common/parse-util.h"
 #include "common/time-util.h"
 #include "common/write-all.h"
+#include "plot-svg.h"
+#include "plot-text.h"
 #include "tools/shared/ctl-bus.h"
 #include "tools/shared/object.h"
 #include "tools/shared/terminal.h"

@@ -11,6 +11,3 @@
 /* What ended after `since_us` (CLOCK_MONOTONIC of the service's machine); with UINT64_MAX only until when there is any.
  * 0 or a negative errno. */
 int record_fetch(Ctl *c, uint64_t since_us, sd_bus_error *e, PlotRecord *ret);
-
-/* plot-text.c: as many characters as there are bins, in tables of this width. 0 or a negative errno. */
-int plot_print_text(const Plot *p, FILE *f, size_t width);

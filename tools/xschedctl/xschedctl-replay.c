@@ -9,6 +9,7 @@
 
 #include "common/stream-util.h"
 #include "tools/replay/replay.h"
+#include "tools/replay/timeline.h"
 #include "tools/shared/table.h"
 #include "tools/xschedctl/xschedctl.h"
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "tools/xschedctl/xschedctl.h"
+#include "xschedctl-run-options.h"
 
 int run_options_add_variable(RunOptions *o, const char *text) {
         size_t n = strcspn(text, "=");

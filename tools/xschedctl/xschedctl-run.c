@@ -29,8 +29,10 @@
 #include "tools/shared/shim-env.h"
 #include "tools/unit/polkit-agent.h"
 #include "tools/unit/transient-unit.h"
+#include "tools/unit/transient-wait.h"
 #include "tools/xschedctl/xschedctl-set.h"
 #include "tools/xschedctl/xschedctl.h"
+#include "xschedctl-run-options.h"
 
 /* --- the scheduler --- */
 

@@ -19,6 +19,8 @@
 #include "tools/unit/polkit-agent.h"
 #include "tools/xschedctl/xschedctl-list.h"
 #include "tools/xschedctl/xschedctl.h"
+#include "xschedctl-host.h"
+#include "xschedctl-run-options.h"
 
 typedef struct Verb {
         const char *name;

@@ -51,15 +51,4 @@ int verb_hint(Ctl *c, int argc, char *argv[]);
 int verb_record(Ctl *c, int argc, char *argv[]);
 int verb_replay(Ctl *c, int argc, char *argv[]);
 int verb_cdi(Ctl *c, int argc, char *argv[]);
-/* Of `run`, exit statuses. NAME alone is a variable of ours; one that we do not have is nothing to pass on. A setting
- * is KEY=VALUE, as `set` takes it, from the option --KEY=VALUE; the later one of a key counts. */
-int run_options_add_variable(RunOptions *o, const char *text);
-int run_options_add_setting(RunOptions *o, const char *key, const char *value);
-void run_options_done(RunOptions *o);
-
-/* Of check --all: an exit status. And the same by the name of check --host, since check is of this host in any case:
- * there --host has no argument, and becomes --all. */
-int check_host(Ctl *c);
-void check_take_host(int argc, char *argv[]);
-
 int verb_check(Ctl *c, int argc, char *argv[]);

@@ -2,22 +2,28 @@
 #pragma once
 
 /*
- * The internal interface of the connection's files
+ * The connection to the service: states, going down, trying again
  *
- *   link.c            the connection: states, going down, trying again
- *   link-open.c       which connection: the service's own socket, or a bus
- *   link-register.c   registration: what the process tells, and the page, lifeline and wake descriptor that it gets
- *   link-units.c      what the user's manager says about our units
- *   link-queue.c      registration and removal of queues
+ *   link-open.h       which connection: the service's own socket, or a bus
+ *   link-register.h   registration: what the process tells, and the page, lifeline and wake descriptor that it gets
+ *   link-units.h      what the user's manager says about our units
+ *   link-queue.h      registration and removal of queues
  *
  * For the control thread only.
  */
 
 #include "common/time-util.h"
-#include "shim/core/control.h"
+#include "control.h"
 
 #define LINK_CALL_TIMEOUT_NS (10 * NSEC_PER_SEC)
 #define LINK_BACKOFF_MAX_NS  (30 * NSEC_PER_SEC)
+
+const char *link_state_to_string(LinkState s);
+
+void link_init(Control *c);
+void link_turn(Control *c);              /* does what is due: connect, register, send, receive */
+void link_lifeline(Control *c);          /* reads the lifeline */
+uint64_t link_next_ns(const Control *c); /* when link_turn() is to be called again; NSEC_INFINITY */
 
 void link_set_state(Control *c, LinkState state);
 void link_back_off(Control *c);
@@ -32,11 +38,6 @@ void link_failed(Control *c, int r);
 /* The service is absent: delays calls for a moment. */
 void link_stall(Control *c);
 
-/* link-open.c: opens a connection to the service's own socket, or to a bus. `configured`: XSCHED_BUS_ADDRESS= or "".
- * Returns as dbus_open(), or -ENOENT when no socket is named. */
-int link_open_socket(const char *configured, Dbus **ret);
-int link_open_bus(const char *configured, Dbus **ret);
-
 /* --- calls --- */
 
 /* Begins a call of the service. */
@@ -49,15 +50,3 @@ void link_write_i32(DbusWriter *w, const char *key, int32_t value);
 bool link_error_is_no_owner(const DbusMessage *m);
 /* Returns whether the error says that the callee was absent, rather than unwilling. */
 bool link_error_is_absence(const DbusMessage *m);
-
-/* --- what is sent --- */
-
-int link_register(Control *c);
-/* Writes an entry of a{sv}: what a user's manager says about our units; writes none for processes outside of its
- * units. */
-void link_write_units(DbusWriter *w);
-/* Sends hints. `queue`: the service's id of the queue, or 0 for the process. */
-int link_send_hints(Control *c, uint64_t queue, const HintSet *hints);
-void link_send_queue_hints(Control *c);
-void link_send_goners(Control *c);
-void link_send_queues(Control *c);

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * The rules where polkit is not asked
+ */
+
+#include "auth.h"
+
+/* The table that takes polkit's place. Pure. */
+bool auth_decide(AuthAction action, uid_t sender, uid_t owner, uid_t service);
+
+const char *auth_action_to_string(AuthAction v);

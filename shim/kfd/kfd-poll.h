@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * Finds from the queues' indices when they become ready and idle
+ */
+
+#include "kfd-queue.h"
+
+/* Kick and drain: under the lock. */
+void kfd_poll_start(void);
+void kfd_poll_drain(KfdQueue *q);
+void kfd_poll_kick(void);
+void kfd_poll_launched(void); /* `pending` went up; also from signal handlers */
+void kfd_poll_after_fork(void);
