@@ -23,6 +23,10 @@
 #define BUS_INTROSPECT   "org.freedesktop.DBus.Introspectable"
 #define BUS_OBJECTS      "org.freedesktop.DBus.ObjectManager"
 
+/* What a library tells its own program of the connection, as if by a message. */
+#define BUS_LOCAL      "org.freedesktop.DBus.Local"
+#define BUS_LOCAL_PATH "/org/freedesktop/DBus/Local"
+
 /* systemd, the system's manager or a user's. */
 #define SYSTEMD_NAME    "org.freedesktop.systemd1"
 #define SYSTEMD_PATH    "/org/freedesktop/systemd1"

@@ -20,6 +20,9 @@ typedef struct ConfFiles {
 
 #define CONF_FILES_NULL ((ConfFiles){0})
 
+/* Where xsched's configuration is: the directories of a list, the first of which prevails. Needs config.h. */
+#define CONF_DIRECTORIES XSCHED_PKGCONFDIR, "/run/xsched", XSCHED_VENDORDIR
+
 /* Lists the files `dir/subdir/NAME<suffix>` of a NULL-terminated list of directories (subdir may be NULL). A
  * directory that does not exist has no files. Other directories and files that cannot be read are reported, and the
  * first error is returned with the other files in *ret, so that the caller chooses between "the rest applies" and

@@ -333,7 +333,7 @@ static char *_printf_(1, 2) make_path(const char *format, ...) {
 }
 
 static int places_installed(const char *root, Places *p) {
-        static const char *const dirs[] = {XSCHED_PKGCONFDIR, "/run/xsched", XSCHED_VENDORDIR};
+        static const char *const dirs[] = {CONF_DIRECTORIES};
 
         for (size_t i = 0; i < ELEMENTSOF(dirs); i++) {
                 p->main[i] = make_path("%s%s/xsched.conf", strempty(root), dirs[i]);

@@ -94,8 +94,8 @@ static int watch(Wait *w) {
                 r = sd_bus_match_signal(u->bus, NULL, SYSTEMD_NAME, u->path, BUS_PROPERTIES, "PropertiesChanged",
                                 on_changed, w);
         if (r >= 0)
-                r = sd_bus_match_signal(u->bus, NULL, "org.freedesktop.DBus.Local", "/org/freedesktop/DBus/Local",
-                                "org.freedesktop.DBus.Local", "Disconnected", on_disconnected, w);
+                r = sd_bus_match_signal(
+                                u->bus, NULL, BUS_LOCAL, BUS_LOCAL_PATH, BUS_LOCAL, "Disconnected", on_disconnected, w);
         if (r >= 0)
                 r = sd_event_add_signal(w->event, NULL, SIGINT, on_interrupt, w);
         if (r >= 0)

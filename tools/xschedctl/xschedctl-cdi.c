@@ -117,7 +117,7 @@ static void add_device(Spec *s, const char *class) {
 
 /* Reads the classes' files, so that the service need not run. */
 static int add_all_classes(Spec *s, ConfFiles *files) {
-        static const char *const directories[] = {XSCHED_PKGCONFDIR, "/run/xsched", XSCHED_VENDORDIR, NULL};
+        static const char *const directories[] = {CONF_DIRECTORIES, NULL};
         const ConfContext c = {0};
 
         int r = conf_files_list(directories, "classes.d", CLASS_SUFFIX, &c, files);
