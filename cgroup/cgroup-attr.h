@@ -12,8 +12,8 @@
 
 #include "common/macro.h"
 
-/* Prefixes of labels such as "label.pod", which are no settings. What begins with "claim." is a label that whoever
- * started the container chose himself. */
+/* Prefixes of labels such as "label.pod", which are no settings. What begins with "claim." is a label that the user
+ * who started the container chose. */
 #define CGROUP_ATTR_LABEL     "label."
 #define CGROUP_ATTR_CLAIM     "claim."
 #define CGROUP_ATTR_LABEL_MAX ((size_t) 253) /* bytes of a label's value */

@@ -7,7 +7,7 @@ import { _, problem } from "./words.js";
 
 let last = 0;
 
-/* Nobody is left without the focus: where its element is gone, the tree has it, or what stands in its place. */
+/* Nobody is left without the focus: where its element is gone, the tree has it, or what is in its place. */
 function giveBack(element) {
     const to = element?.isConnected ? element : document.querySelector("#page tr[tabindex='0'], .empty-state button");
 

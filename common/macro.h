@@ -87,7 +87,7 @@ static inline void freep(void *p) {
         free(*(void **) p);
 }
 
-/* Leaves errno alone, so that it can stand in any clean-up path. Returns -EBADF, for `fd = safe_close(fd)`. */
+/* Leaves errno alone, so that any clean-up path may call it. Returns -EBADF, for `fd = safe_close(fd)`. */
 static inline int safe_close(int fd) {
         if (fd >= 0) {
                 int saved = errno;

@@ -6,7 +6,7 @@
  *
  * Nobody has precedence: who has work has his share of the time, by weight among those beside him in the tree. The
  * weight is that of the settings, times 1.25 for each step of priority within -20..19, as Linux has it of nice values.
- * (In XSched it is 1.2, of priority alone, and all entities of a device stand beside each other.)
+ * (In XSched it is 1.2, of priority alone, and all entities of a device are equals beside each other.)
  *
  * Who is next fair.h says, by virtual time, which passes the slower the heavier somebody is; and as in Linux since 6.6
  * (EEVDF) of those who are owed time it is the one whose slice should be over first, rather than the one who is owed

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Tails; the rules and their reasons stand in drain.h.
+ * Tails: drain.h has the rules and their reasons.
  */
 
 #include <utlist.h>

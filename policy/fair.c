@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Weighted fair virtual time; the rules and their reasons stand in fair.h.
+ * Weighted fair virtual time: fair.h has the rules and their reasons.
  */
 
 #include <utlist.h>

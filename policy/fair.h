@@ -36,7 +36,7 @@
  *
  * Without a waiting node none is charged: whatever the weights, every node has a slot, as if all were full.
  *
- * Queues in queues. A node may stand for a queue of its own (`below`). It can use as many places as that queue has
+ * Queues in queues. A node may represent a queue of its own (`below`). It can use as many places as that queue has
  * nodes that could run, `places`, and holds `used` of them; so it may run, and wait for more, at once. The rules above
  * about a node and a slot hold for it with `places` slots: its virtual time advances by each place that it uses, and
  * its weight counts for at most `places`. The queue below is a fair queue with `used` slots, whose time passes only

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Guarantees; the rules stand in guarantee.h.
+ * Guarantees: guarantee.h has the rules.
  */
 
 #include "guarantee.h"

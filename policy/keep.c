@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Keeping the device among equals; the rules and their reasons stand in keep.h.
+ * Keeping the device among equals: keep.h has the rules and their reasons.
  */
 
 #include <utlist.h>
@@ -56,8 +56,8 @@ static bool entity_would_lose(PolicyEntity *e, FairQueue *q, const FairNode *n) 
         return e->behind || !fair_queue_is_even(q);
 }
 
-/* Who has a rank has another when he is back: he is kept for as long as that is in nobody's way. Looked at where the
- * order is one: in the turn, or the tier. */
+/* For ranked entities, which get another rank when they are back: an entity is kept as long as it delays no other.
+ * Looked at where ranks decide: in the turn, or the tier. */
 static bool entity_is_worth_keeping_ranked(PolicyEntity *e) {
         Policy *p = e->policy;
         const Branch *b = e->branch;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Quotas; the rules stand in quota.h.
+ * Quotas: quota.h has the rules.
  */
 
 #include "quota.h"

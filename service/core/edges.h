@@ -27,7 +27,7 @@
 /* Stamps are clamped to this age: a client writes older ones by mistake, or the service was absent. */
 #define EDGE_LATE_MAX (2 * NSEC_PER_MSEC)
 
-/* Longest hand-over per turn that is believed. */
+/* Limit of the hand-over per turn: what is longer counts as this. */
 #define EDGE_GAP_MAX (1 * NSEC_PER_MSEC)
 
 /* The clamped time of an event with the client's stamp (0: none). */

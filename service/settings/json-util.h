@@ -5,7 +5,7 @@
  * JSON: building what is shown and what is kept, and reading back what was kept
  *
  * Everything returns 0 or a negative errno. json_add() takes the value, also when it fails; a NULL value is -ENOMEM, so
- * that a constructor can stand in the call.
+ * that the call may contain a constructor.
  */
 
 #include <json-c/json.h>

@@ -5,7 +5,7 @@
  *
  * HOOKED   has a function of the layer's own, of the same name
  * COUNTED  is counted, and goes straight on: work for the device that is not gated, and what waits for it
- * HELPER   is called by the layer, and not stood in front of
+ * HELPER   is called by the layer, and not intercepted
  *
  * Included several times, from C and from assembly; so comments and these lines are all there is. A name that this
  * driver does not have costs nothing. _ptsz and _ptds: the default stream is the thread's own.

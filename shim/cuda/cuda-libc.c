@@ -54,7 +54,7 @@ static int look_into(struct dl_phdr_info *info, size_t size, void *userdata) {
                         dynamic = (const ElfW(Dyn) *) (info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
         if (!startswith(file, s->library) || !dynamic)
                 return 0;
-        /* musl leaves the addresses as they stand in the file. */
+        /* musl leaves the addresses as they are in the file. */
         for (; dynamic->d_tag != DT_NULL; dynamic++)
                 if (dynamic->d_tag == DT_GNU_HASH)
                         hashes = (const void *) (info->dlpi_addr + dynamic->d_un.d_ptr);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The functions that stand in front of the runtime's
+ * The functions that intercept the runtime's
  *
  * Nothing changes for the application: what is returned is the runtime's, the arguments go on as they came, and an
  * event that the application did not ask for is ours to release. See opencl-entries.h for what is gated and what is

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * A tenant: one process that uses the device. The lines that it speaks stand in demo.h.
+ * A tenant: one process that uses the device. demo.h has the lines that it speaks.
  */
 
 #include "tools/demo/demo.h"

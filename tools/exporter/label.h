@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Labels: names that users give, as they may stand in an exposition
+ * Labels: names that users give, as an exposition may contain them
  */
 
 #include <stdbool.h>

@@ -3,7 +3,7 @@
 """fill-in.py SETTING-LIST TEMPLATE: prints the template, with what it says of settings filled in.
 
 SETTING-LIST is the program of that name: the settings come from the one table that the service has them from. In a
-template stand @SETTINGS_TABLE@ (scdoc), @SETTING_KEYS@, @SETTING_ATTRIBUTES@ and @SETTING_VARIABLES@ (lists for a
+template are @SETTINGS_TABLE@ (scdoc), @SETTING_KEYS@, @SETTING_ATTRIBUTES@ and @SETTING_VARIABLES@ (lists for a
 manual page), @SETTINGS_OF_ANYBODY@ and @SETTINGS_OF_GROUPS@ (words for a shell).
 """
 

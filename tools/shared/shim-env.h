@@ -47,7 +47,7 @@ bool shim_wants_cuda(void);
  * already and in place of another copy of it: the OpenCL layer into OPENCL_LAYERS or LD_PRELOAD, and, where
  * shim_wants_kfd(), the KFD shim into LD_PRELOAD, and into HSA_TOOLS_LIB unless it names another tool already;
  * where shim_wants_cuda(), the CUDA layer. A part that is missing is
- * left out: what speaks libxsched itself is scheduled nevertheless. -EINVAL when a path cannot stand in such a list.
+ * left out: what speaks libxsched itself is scheduled nevertheless. -EINVAL when such a list cannot contain a path.
  * */
 int shim_setenv(ShimMode mode);
 

@@ -49,7 +49,7 @@ typedef struct Table {
         size_t n_rows;
         /* The table's own business: */
         uint32_t hidden;  /* columns without room */
-        size_t depth_max; /* deeper rows stand at this depth, where there is no room for more */
+        size_t depth_max; /* deeper rows are at this depth, where there is no room for more */
 } Table;
 
 #define TABLE_INIT(c)                                                                                                  \

@@ -3,7 +3,7 @@
 /*
  * set, reset, suspend, resume, reload: what changes something
  *
- * What may be set is the service's to say; here stand only the types that the values travel in. All that is named in
+ * What may be set is said by the service; here are only the types that the values travel in. All that is named in
  * one command goes to the service in one call, so that it takes effect as a whole or not at all.
  */
 

@@ -481,7 +481,7 @@ static int parse_options(Ctl *c, CommandLine *l, int argc, char *argv[], int *in
         return 0;
 }
 
-/* Options may stand before and behind the verb and between its arguments, up to "--"; but what `run` and `hold` run has
+/* Options may be before and behind the verb and between its arguments, up to "--"; but what `run` and `hold` run has
  * options of its own, so there the first word of it ends ours. */
 static int parse_command_line(Ctl *c, CommandLine *l, int argc, char *argv[]) {
         int index = 1, r;

@@ -4,7 +4,7 @@
 /*
  * xschedctl: what a person or a script asks of xschedd
  *
- * One file per family of verbs. A verb gets the options that stood on the command line and its own arguments, talks to
+ * One file per family of verbs. A verb gets the options of the command line and its own arguments, talks to
  * the service by nothing but D-Bus, fills a Table or an Object, and returns the exit status. Errors are one line on
  * standard error, printed where they are understood; functions that say "exit status" have printed it already.
  *
