@@ -3,10 +3,12 @@
 /*
  * Tables of descriptors beside the process's own
  *
- * What is moved goes by a pair of sockets, whose one end is in the table. The table begins empty: a copy of the
- * process's would hold what others close, and would have to be closed itself. So its thread fetches that end.
+ * Descriptors are moved over a pair of sockets, one end of which is in the table. The table begins empty: a copy of the
+ * process's table would keep files open that others close, and would have to be closed itself. So the table's thread
+ * fetches its end.
  *
- * The table's threads ask the kernel past libc: sanitizers know of one table, in which the same number is another's.
+ * The table's threads make system calls without libc: sanitizers know of one table only, in which the same number is
+ * another descriptor.
  */
 
 #include <linux/close_range.h>
@@ -68,7 +70,7 @@ size_t aside_room(void) {
 
 /* --- in the table --- */
 
-/* Returns the next one whose copy in the process is closed: closing the last copy may block. */
+/* Returns the next descriptor whose copy in the process is closed. Closing this last copy may block. */
 static Kept *next_kept(Aside *a) {
         (void) pthread_mutex_lock(&a->lock);
         while (!a->kept || !a->kept->is_moved)

@@ -28,7 +28,7 @@
 #define ASKER_QUESTIONS_MAX 1U
 #define ASKER_DIALOGS_MAX   4U
 
-/* Nobody waits longer for what an answer took; and a dialog that took longer was with a person. */
+/* Limit of the pause after an answer; an answer that took longer was a dialog with a person. */
 #define ASKER_REST_MAX_NS (UINT64_C(1000) * 1000 * 1000)
 
 typedef struct Askers Askers;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Who is calling
+ * The sender of a call
  */
 
 #include "auth-sender.h"

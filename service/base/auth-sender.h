@@ -2,27 +2,27 @@
 #pragma once
 
 /*
- * Who is calling
+ * The sender of a call: uid, user and process
  */
 
 #include "auth.h"
 
-/* Who is calling is known already, for the message that is about to be dispatched: the bus need not be asked. `user` is
- * as whom he counts where places are counted (user.h). NULL: nothing is known. */
+/* Tells the sender of the message that is about to be dispatched, so that the bus need not be asked. `user` is the user
+ * whose quotas count (user.h). NULL: nothing is known. */
 void auth_know_sender(const sd_bus_message *m, uid_t uid, uid_t user);
 
-/* The same message comes from no bus, which could tell who is calling, but from this process. The pidfd is the
+/* The same message did not come over a bus, which could name the sender, but from this process. The pidfd stays the
  * caller's. */
 void auth_know_process(pid_t pid, int pidfd);
 
 /* > 0: that process. 0: the bus knows. -ESRCH: it is gone. */
 int auth_sender_process(const sd_bus_message *m, AuthProcess *ret);
 
-/* About whom polkit is asked. */
+/* Appends the subject about which polkit is asked. */
 int auth_append_subject(sd_bus_message *call, sd_bus_message *m, uid_t uid, const AuthProcess *p);
 
-/* Whom a call comes from, by the bus: 0 and the effective uid. */
+/* Returns 0 and the effective uid of the sender, as the bus says. */
 int auth_sender_uid(sd_bus_message *m, uid_t *ret);
 
-/* And as which user `uid`, the sender's, counts. */
+/* Returns the user that `uid`, the sender's, counts as. */
 uid_t auth_sender_user(const sd_bus_message *m, uid_t uid);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The rules where polkit is not asked
+ * Authorisation where polkit is not asked
  */
 
 #include "auth-table.h"

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The rules where polkit is not asked
+ * Authorisation where polkit is not asked
  */
 
 #include "auth.h"

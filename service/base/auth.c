@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Who may do what: asking polkit
+ * Authorisation: asking polkit
  *
  * A Query is one message that waits for answers, or has them; its checks are the questions that its handler has asked
  * so far. Invariant: from the first question to the end of the last dispatch, the query holds a reference on the
- * message, so the pointer that it is found by is nobody else's. When an answer arrives the message goes back into the
- * bus's read queue. The query is freed by a deferred event: it runs right after the dispatch in which the handler has
- * taken the answer, and else (the handler found something else wrong, and did not come as far) when the loop has
+ * message, so no other message has the pointer by which it is found. When an answer arrives the message goes back into
+ * the bus's read queue. The query is freed by a deferred event: it runs right after the dispatch in which the handler
+ * has taken the answer, and else (the handler found something else wrong, and did not come as far) when the loop has
  * nothing better to do; never while a new question of the same call is open.
  */
 

@@ -2,22 +2,21 @@
 #pragma once
 
 /*
- * Who may do what
+ * Authorisation: may a caller do what it asks for?
  *
- * polkit decides, asked over the same bus without waiting: the first auth_check() of a call sends the question, returns
- * 0, and the call waits; when the answer is there the same message is dispatched again, everything starts from its top,
- * and auth_check() with the same request now tells the result. So what calls auth_check() changes nothing before: it is
- * a check of the gate (gate.h), which every call passes before it can change anything.
+ * polkit decides. It is asked over the same bus, without waiting: the first auth_check() of a call sends the question
+ * and returns 0, and the call waits. When the answer arrives the same message is dispatched again, its handler starts
+ * from the top, and auth_check() with the same request returns the result. So auth_check() is called before anything is
+ * changed: by a check of the gate (gate.h), which every call passes first.
  *
- * What was allowed is a grant for one dispatch of one message. Who makes the change takes it, once: without one he
- * refuses.
+ * A permission is a grant for one dispatch of one message. The handler that makes the change takes the grant, once, and
+ * refuses without one.
  *
- * An answer holds for its message only and for the request that it was asked for, and is forgotten when that message is
- * done.
+ * An answer is valid for its message and its request only, and is forgotten when that message is done.
  *
- * Always allowed, without a question: root, and the user that the service runs as. Where polkit is not in use (a
- * private bus) or not there (no owner of its name, none can be started) the table of auth_decide() takes its place:
- * owners may do to their own things what only lowers, everybody may register, all else is denied.
+ * Root and the user that the service runs as are always allowed, without a question. Where polkit is not used (a
+ * private bus) or not available (its name has no owner, and none can be started), the table of auth_decide() takes its
+ * place: owners may lower their own things, everybody may register, all else is denied.
  */
 
 #include <stdbool.h>
@@ -40,13 +39,12 @@ typedef struct AuthRequest {
         AuthAction action;
         const char *verb;   /* what is done, for the dialog and for rules: "set", "suspend", "reload"; may be NULL */
         const char *target; /* to what: a group's name, a device's id; may be NULL */
-        uid_t owner;        /* whose thing it is, for AUTH_MANAGE_OWN; AUTH_NO_OWNER (or 0) when it has no owner */
+        uid_t owner;        /* of the target, for AUTH_MANAGE_OWN; AUTH_NO_OWNER (or 0): it has none */
 } AuthRequest;
 
 typedef struct Auth Auth;
 
-/* polkit: whether it may be asked at all. Yes on the system bus only: on a bus that somebody made for himself, the
- * owner of polkit's name is any process that took it. */
+/* `polkit`: whether it may be asked. On the system bus only: on a private bus any process can own polkit's name. */
 int auth_new(sd_bus *bus, bool polkit, Auth **ret);
 Auth *auth_free(Auth *a); /* pending questions are dropped, their calls end without an answer; returns NULL */
 DEFINE_TRIVIAL_CLEANUP_FUNC(Auth *, auth_free);
@@ -55,15 +53,15 @@ DEFINE_TRIVIAL_CLEANUP_FUNC(Auth *, auth_free);
  * LimitsExceeded, or what went wrong). */
 int auth_check(Auth *a, sd_bus_message *m, const AuthRequest *req, sd_bus_error *error);
 
-/* Calls that do not come by the bus (guests.h) wait for polkit, too: whose connection is to be processed, because one
- * of its calls goes on. */
+/* Calls that do not come over the bus (guests.h) wait for polkit, too. `resumed` is called with the connection that is
+ * to be processed, because one of its calls goes on. */
 void auth_on_resumed(Auth *a, void (*resumed)(sd_bus *bus, void *userdata), void *userdata);
 
 /* A message is about to be dispatched: nothing of it is granted so far. */
 void auth_begin(Auth *a, sd_bus_message *m);
 
-/* Without a question, by who has found out that the caller may (his own process, his own queue). Returns 1, as
- * auth_check() would. */
+/* Grants the message without a question, where a check has found that the caller may (its own process, its own queue).
+ * Returns 1, as auth_check() would. */
 int auth_grant(Auth *a, sd_bus_message *m);
 
 bool auth_is_granted(const Auth *a, const sd_bus_message *m);
@@ -71,11 +69,10 @@ bool auth_is_granted(const Auth *a, const sd_bus_message *m);
 /* Before the change: 0, or AccessDenied where this message was granted nothing, or it has been taken already. */
 int auth_take(Auth *a, sd_bus_message *m, sd_bus_error *error);
 
-/* Whether a request that was granted was so because the thing is the caller's own: then it must give him nothing. */
+/* Whether the request was granted because the target is the caller's own: then the change may only lower. */
 bool auth_is_for_owner(const Auth *a, sd_bus_message *m, const AuthRequest *req);
 
-/* Of what was granted last: to whom, and whether it took more than everybody has (root, or what polkit allows
- * administrators). */
+/* The last grant: to which uid, and whether it needed the rights of an administrator (root, or polkit's). */
 typedef struct AuthGrant {
         uid_t uid;
         bool administrators;

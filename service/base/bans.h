@@ -2,15 +2,16 @@
 #pragma once
 
 /*
- * Bans: who may not connect to a socket for a while
+ * Bans: uids that may not connect to a socket for a while
  *
- * Connections wait in the kernel in one row, whoever makes them, and one that is refused costs as much as one that is
- * let in. A user who makes more of them than can be refused has all others wait behind him. So the kernel refuses him:
- * the socket has an access control list (acl(5)), in which a banned uid has an entry without permissions. His connect()
- * fails with EACCES, and is no work of ours.
+ * Connections of all users wait in one queue in the kernel, and to refuse one costs as much as to let it in. A user who
+ * connects faster than the service can refuse makes all others wait. So the kernel refuses that user: the socket has an
+ * access control list (acl(5)), in which a banned uid has an entry without permissions. Then connect() fails with
+ * EACCES, and costs the service nothing.
  *
- * A user has BANS_USER_MAX entries at most, for his sub-uids; uids beyond that are not banned. Root cannot be: it
- * passes every list. Nor can the socket's owner. Where an administrator has given the socket a list, nobody is banned.
+ * A user has at most BANS_USER_MAX entries, for sub-uids; further uids of the user are not banned. Root and the
+ * socket's owner pass every list, and cannot be banned. If an administrator has given the socket a list, nobody is
+ * banned.
  */
 
 #include <stdbool.h>
@@ -28,7 +29,7 @@ typedef struct Ban {
 } Ban;
 
 typedef struct Bans {
-        int fd; /* the socket's file; negative: where there is none, nobody is banned */
+        int fd; /* the socket's file; negative: there is none, and nobody can be banned */
         unsigned n;
         Ban all[BANS_MAX];
 } Bans;
@@ -37,10 +38,10 @@ typedef struct Bans {
 void bans_init(Bans *b, int fd);
 void bans_done(Bans *b);
 
-/* Whether the uid is newly banned. A file system without such lists bans nobody. */
+/* Returns whether the uid is newly banned. Nobody can be banned on a file system without such lists. */
 bool bans_add(Bans *b, uid_t uid, uid_t user, uint64_t until);
 
 bool bans_has(const Bans *b, uid_t uid);
 
-/* Lets those connect again whose time is over. */
+/* Ends the bans whose time is over. */
 void bans_expire(Bans *b, uint64_t now);

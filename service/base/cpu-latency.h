@@ -2,14 +2,13 @@
 #pragma once
 
 /*
- * How deep idle CPUs may sleep
+ * CPU latency: how deep idle CPUs may sleep
  *
- * Between a doorbell and queues off the device lie two wake-ups, the service's and that of the client's control thread.
- * On a machine with nothing else to do both find their CPU asleep, and what it takes to leave a deep sleep state, or a
- * virtual machine's halt, is more than all that we do. The kernel has a word for who cannot wait for that: a process
- * that keeps /dev/cpu_dma_latency open says how long waking may take at most, and no CPU goes deeper. It costs power,
- * so it is asked for by CPULatency= only, and only while there is somebody to decide between. Closing takes it back,
- * and so does our end, whatever it is.
+ * Two wake-ups lie between a doorbell and a queue that is off the device: the service's, and the client's control
+ * thread's. On an otherwise idle machine both find their CPU asleep, and leaving a deep sleep state, or a virtual
+ * machine's halt, takes longer than all of our work. A process that keeps /dev/cpu_dma_latency open tells the kernel
+ * how long a wake-up may take at most, and no CPU sleeps deeper. This costs power, so it is done only with CPULatency=,
+ * and only while several entities want the device. Closing the file ends it, and so does the end of the process.
  */
 
 #include <errno.h>

@@ -2,23 +2,25 @@
 #pragma once
 
 /*
- * The door: a socket of the service's own, beside the bus
+ * The door: the service's own socket, beside the bus
  *
- * Who registers over a bus waits for the bus: one process that everybody else can keep busy. Who comes in here is let
- * in by a thread, whatever the service decides just now, and his bytes go by relays (relay.h), by user, so that who
- * makes the kernel slow makes it slow for few.
+ * A registration over the bus waits for the bus daemon, one process that any user can keep busy. At the socket a thread
+ * lets programs in, even while the event loop is busy. Relays (relay.h) carry their bytes, by user, so that a user who
+ * slows the kernel down slows few others.
  *
- * A guest is who connected, as the kernel says it: by a pidfd of the process where there are such (Linux 6.5), else by
- * its number, and a pidfd that is opened as soon as it is let in. A process that was started after that has not
- * connected, so it is `made_by` what a process's start is compared with.
+ * A guest is the process that connected, as the kernel names it: by a pidfd (from Linux 6.5 on), else by its pid, for
+ * which a pidfd is opened at once. A process that was started later than that did not connect: `made_by` is compared
+ * with the start time of the process.
  *
- * Of all places a user has an eighth, and may take DOOR_ROOM of them at once, and one more each DOOR_COST_NS. Who
- * comes beyond that is hung up on, and knows another way: the bus. So is for DOOR_BARRED_NS whom a relay has cut off.
+ * A user has an eighth of all places, of which DOOR_ROOM can be taken at once, and one more each DOOR_COST_NS. Further
+ * connections of the user are closed; these programs then use the bus. So are those of a user whom a relay has cut off,
+ * for DOOR_BARRED_NS.
  *
- * What is not closed at once is closed by others (ends.h), and what cannot be closed is put aside, so that nobody waits
- * for it to come in: not where a user has files that no signal gets the kernel away from, as those of a dead server,
- * either. He may have as many there as LimitNOFILE= allows, and as many as he has places here. Whoever has more, or has
- * them where the kernel knows no aside, is banned; and where he cannot be, nobody is let in while he comes.
+ * Sockets that cannot be closed at once are closed by other threads (ends.h), and those that cannot be closed at all are
+ * put aside (aside.h): so nobody waits at the door because a user has files on a dead server, whose close no signal
+ * ends. A user may have as many sockets aside as LimitNOFILE= allows, beside the user's places here. A user who has more,
+ * or has them where the kernel cannot put descriptors aside, is banned (bans.h). Where the user cannot be banned, the
+ * door lets nobody in while that user connects.
  */
 
 #include <stdint.h>
@@ -32,7 +34,7 @@
 #define DOOR_ROOM      1024U
 #define DOOR_BARRED_NS (UINT64_C(60) * 1000 * 1000 * 1000)
 
-/* So often a user may be refused at once, and one more time each DOOR_REFUSED_COST_NS. */
+/* A user may be refused so often at once, and one more time each DOOR_REFUSED_COST_NS. */
 #define DOOR_REFUSED_ROOM    4096U
 #define DOOR_REFUSED_COST_NS (UINT64_C(200) * 1000)
 #define DOOR_BANNED_NS       (UINT64_C(10) * 1000 * 1000 * 1000)
@@ -40,30 +42,30 @@
 typedef struct Door Door;
 
 typedef struct DoorGuest {
-        int fd; /* bytes of the guest, and for it: an end of a pair that nobody else has */
+        int fd; /* bytes from and to the guest: an end of a socket pair, of which no other process has a copy */
         pid_t pid;
         uid_t uid;
         int pidfd;
-        uint64_t made_by; /* ns of CLOCK_BOOTTIME; 0: the pidfd is the kernel's word */
+        uint64_t made_by; /* ns of CLOCK_BOOTTIME; 0: the pidfd is the kernel's own */
 } DoorGuest;
 
 #define DOOR_GUEST_NULL ((DoorGuest){.fd = -EBADF, .pidfd = -EBADF})
 
 void door_guest_done(DoorGuest *g);
 
-/* Listens at the path: in the place of a socket there that nobody listens at any more. -EADDRINUSE: somebody does. */
+/* Listens at the path. Replaces a socket there at which no process listens any more. -EADDRINUSE: a process does. */
 int door_listen(const char *path, int *ret);
 
-/* As which user a uid counts. Called by the door's thread, and never again when door_free() has returned. */
+/* Returns the user that a uid counts as. Called by the door's thread, and never again when door_free() has returned. */
 typedef uid_t (*door_user_t)(uid_t uid, void *userdata);
 
 /* Begins to let in up to so many. Takes the socket on success. `user` NULL: each uid is a user. */
 int door_new(int fd, unsigned guests_max, door_user_t user, void *userdata, Door **ret);
-/* Nobody is let in any more, and who is in is hung up on. */
+/* Lets no more guests in, and closes the connections of all guests. */
 Door *door_free(Door *d); /* returns NULL */
 DEFINE_TRIVIAL_CLEANUP_FUNC(Door *, door_free);
 
-/* For poll(): somebody has come in. */
+/* For poll(): readable when a guest is to be taken. */
 int door_fd(const Door *d);
-/* > 0: the next; 0: nobody. */
+/* > 0: the next guest; 0: there is none. */
 int door_take(Door *d, DoorGuest *ret);

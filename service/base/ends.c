@@ -3,8 +3,8 @@
 /*
  * Closing ends of guests
  *
- * Users take turns, one socket each. Of a user some wait among our descriptors, as long as there is a thread to be had
- * soon. Whose are more gets a table of his own for them, until they are closed.
+ * Users take turns, one socket each. While there is a thread to be had soon, a user's sockets wait among the process's
+ * descriptors. A user with more of them gets a table of descriptors of the user's own (aside.h), until they are closed.
  */
 
 #include <errno.h>
@@ -45,7 +45,7 @@ static struct {
         Leaving *users;   /* uthash, by user */
         Leaving *waiting; /* list, the next first */
         unsigned n_threads, n_idle;
-        Aside *asides[ASIDES_MAX]; /* that nobody has */
+        Aside *asides[ASIDES_MAX]; /* that no user has */
         unsigned n_asides, n_asides_made;
 } ends = {
                 .lock = PTHREAD_MUTEX_INITIALIZER,

@@ -2,39 +2,38 @@
 #pragma once
 
 /*
- * Ends of guests: sockets at whose other end a program may have sent anything
+ * Ends: closes sockets of guests, in which a program may have sent anything
  *
- * A program may send descriptors along with its bytes. Nobody here takes any: they stay in the kernel, with the socket.
- * Who has received one has to close it, and for a file of the program's own file system (FUSE) that takes as long as
- * the program likes, and no signal ends it. What is not received is never closed, only let go of, with the socket; of
- * that, too, the kernel may make a wait (SO_LINGER), which a signal ends.
+ * A program may send descriptors along with its bytes. The service receives none of them: they stay in the kernel, with
+ * the socket. A received descriptor has to be closed, and for a file in the program's own file system (FUSE) that takes
+ * as long as the program likes, and no signal ends it. A descriptor that was not received is only released with the
+ * socket. The kernel may wait in that, too (SO_LINGER), but a signal ends this wait.
  *
- * So a socket is read without room for descriptors, and is closed by a thread that a signal wakes. Of a user one thread
- * at most closes at a time: a user who makes that long has his own wait, and no other's.
+ * So a socket is read without room for descriptors, and a thread closes it that a signal can wake. At most one thread
+ * closes sockets of one user at a time: a user who makes that take long delays only the user's own sockets.
  */
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
-/* Of one user: so many wait among our descriptors. What comes beyond goes aside. */
+/* So many sockets of one user wait among the process's descriptors. Further ones are put aside (aside.h). */
 #define ENDS_HERE_MAX 64U
 
-/* A socket whose other end has come. */
+/* Called for each new socket of a guest. */
 void end_prepare(int fd);
 
-/* recv() with MSG_PEEK, without waiting. -EBADMSG: descriptors came with that. What was seen can be taken by recv() of
- * as many bytes. */
+/* As recv() with MSG_PEEK, without waiting. -EBADMSG: descriptors came along. A recv() of as many bytes then takes
+ * them. */
 ssize_t end_peek(int fd, void *data, size_t size);
 
-/* Of a socket that nobody writes to any more: reads on, a little. Whether nothing was left, so that to close it takes
- * no time; *ret_strange: descriptors came, and are in there. */
+/* Reads a little more from a socket whose other end writes no more. Returns whether nothing is left: then closing it
+ * takes no time. *ret_strange: descriptors are in it. */
 bool end_is_drained(int fd, bool *ret_strange);
 
-/* Has it closed by a thread. `user`: whose it is. Without memory it stays open. However many of his wait, that takes no
- * time. */
+/* Has a thread close the user's socket. Takes no time, however many of the user's sockets wait. Without memory the
+ * socket stays open. */
 void end_close(int fd, uid_t user);
 
-/* How many of this user wait among our descriptors for a thread that closes them. Those that are aside (aside.h) are
- * not counted. */
+/* Returns how many sockets of the user wait among the process's descriptors to be closed, without those put aside. */
 size_t ends_left(uid_t user);

@@ -2,13 +2,17 @@
 #pragma once
 
 /*
- * What the service says
+ * Log messages
  *
- * One call is one message: to the journal with its fields (of whom: XSCHED_CLIENT=, XSCHED_QUEUE=, XSCHED_DEVICE=,
- * XSCHED_GROUP=, OBJECT_PID=; what: MESSAGE_ID=, XSCHED_KEY=, XSCHED_OLD=, XSCHED_NEW=; by whom: XSCHED_CALLER_*; how
- * much: XSCHED_RUN_USEC= and so on; why: ERRNO=;
- * where: CODE_*), or to stderr as one line. Messages that
- * somebody may want to search, count or translate have an id (service/base/messages.h) and are sent with log_event().
+ * One call is one message, to the journal with its fields, or to stderr as one line. The fields name
+ *
+ *   the object   XSCHED_CLIENT=, XSCHED_QUEUE=, XSCHED_DEVICE=, XSCHED_GROUP=, OBJECT_PID=
+ *   the event    MESSAGE_ID=, XSCHED_KEY=, XSCHED_OLD=, XSCHED_NEW=, XSCHED_RUN_USEC= and so on
+ *   the caller   XSCHED_CALLER_*
+ *   the error    ERRNO=
+ *   the source   CODE_*
+ *
+ * Messages to be searched for, counted or translated have an id (messages.h), and are sent by log_event().
  *
  * Only service/ logs. Thread safety: the level and the target are set by the main thread before there are others.
  * errno is left alone.
@@ -40,7 +44,7 @@ LogTarget log_get_target(void); /* never AUTO: where messages go now */
 void log_set_max_level(int level);
 int log_get_max_level(void);
 
-/* Who made the call that this is about. */
+/* The caller whose call the message is about. */
 typedef struct LogCaller {
         uid_t uid; /* sent whatever it is */
         pid_t pid;

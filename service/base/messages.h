@@ -41,10 +41,10 @@
 /* A client could not be taken over. */
 #define MESSAGE_ADOPT_FAILED "1e97d7c3d7e3440b964d792ec090ff8a"
 
-/* Somebody suspended a group, client or queue. */
+/* A group, client or queue was suspended. */
 #define MESSAGE_SUSPENDED "8393b7b32de04fa6bac4fc13815138fe"
 
-/* Somebody resumed it. */
+/* It was resumed. */
 #define MESSAGE_RESUMED "fec4eb7266c348109b3439b905f859d0"
 
 /* A suspended unit was frozen. */
@@ -53,7 +53,7 @@
 /* It was thawed. */
 #define MESSAGE_THAWED "b0eded4caff044a288549f37497da83d"
 
-/* Somebody changed settings at run time. */
+/* Settings were changed at run time. */
 #define MESSAGE_SETTINGS_CHANGED "85404cfde15345b18f5adefc89d27115"
 
 /* A device got another policy or parameters. */

@@ -3,9 +3,9 @@
 /*
  * Relays
  *
- * Every event of either end has both directions tried until nothing goes any more. Events are edges: while a message is
- * not whole, or nobody takes what was sent, nothing is looked at again before something changes. Users take turns, and
- * of a user his pairs do.
+ * After an event of either end, both directions are tried until neither moves. Events are edges: while a message is
+ * incomplete, or the other end does not read, the pair is left alone until something changes. Users take turns, and so
+ * do the pairs of one user.
  */
 
 #include <fcntl.h>
@@ -45,7 +45,7 @@ typedef enum End {
 
 typedef struct Pair Pair;
 
-/* A user who has pairs here, or a debt. */
+/* A user with pairs in this relay, or with a debt. */
 typedef struct Lane {
         uid_t user;
         unsigned n_pairs;
@@ -250,8 +250,8 @@ static int take_from_guest(Pair *p) {
 
 /* --- to the guest --- */
 
-/* Returns how much of the service's data may be sent in one piece: nothing of the next message, whose descriptors the
- * guest would get with this one. */
+/* Returns how much of the service's data may be sent in one piece. That ends with a message: the guest would get the
+ * next one's descriptors with this one. */
 static ssize_t service_size(const Pair *p) {
         char data[RELAY_AUTH_MAX];
         ssize_t n = recv(p->fds[END_SERVICE], data, sizeof(data), MSG_PEEK | MSG_DONTWAIT);

@@ -2,21 +2,21 @@
 #pragma once
 
 /*
- * Relays: between a guest's socket and the service's end of a pair
+ * Relays: between a guest's socket and the service's end of a socket pair
  *
- * What a guest's end is told, and what is taken from it, the kernel does while it walks past everybody who waits at
- * that end: a guest can have a million wait there. And what is closed may take as long as its owner likes (ends.h). So
- * the loop that decides never touches a guest's socket: a thread does, and the service has the other end of a pair that
- * nobody else has.
+ * A read or write of a guest's socket makes the kernel walk past all threads that wait at it, and a guest can make a
+ * million threads wait. To close it may take as long as the guest likes (ends.h). So the event loop never touches a
+ * guest's socket: a relay's thread does. The service has one end of a socket pair, of which no other process has a
+ * copy.
  *
- * To the service goes what is whole: a line of the authentication, or a message. What is not whole waits in the kernel,
- * where it is the sender's. At most RELAY_MESSAGE_MAX and a little are on their way in, and RELAY_UNREAD_MAX out: who
- * waits for an answer and does not take it is not read from. Descriptors that the service sends go along with the first
- * byte of their message.
+ * The service gets whole units only: a line of the authentication, or a message. Incomplete ones stay in the kernel,
+ * where they count as the sender's memory. At most RELAY_MESSAGE_MAX and a little are on the way in, and
+ * RELAY_UNREAD_MAX on the way out: a guest that does not read its answers is not read from. Descriptors that the
+ * service sends travel with the first byte of their message.
  *
- * Users take turns. A turn may take RELAY_FAIR_NS of a CPU, and as much for each message. A user whose turns have taken
- * RELAY_SLOW_NS more than that together is cut off, with all that he has here; of the excess 20 ms are forgotten in a
- * second. So is one that sends a descriptor, which no call in here takes and nobody receives.
+ * Users take turns. A turn may take RELAY_FAIR_NS of a CPU, and as much for each message. A user whose turns together
+ * have taken RELAY_SLOW_NS more than that is cut off, with all of the user's guests; 20 ms of the excess are forgotten
+ * per second. So is the user of a guest that sends a descriptor: no call takes one, and the relay does not receive it.
  */
 
 #include <stdbool.h>
@@ -40,9 +40,8 @@ typedef void (*relay_gone_t)(uid_t user, bool barred, void *userdata);
 /* Begins a thread. */
 int relay_new(relay_gone_t gone, void *userdata, Relay **ret);
 
-/* Takes both on success; -EAGAIN: the relay is busy. `user`: whose turn it is with the guest. */
+/* Takes both on success; -EAGAIN: the relay is busy. The guest is served in turns of `user`. */
 int relay_add(Relay *r, int guest, int service, uid_t user);
 
-/* Its thread lets all guests go and ends, when it comes to it; gone() is called for each, and after the last one with
- * the user -1. */
+/* Asks the relay's thread to let all guests go, and to end. It calls gone() for each, and at last with the user -1. */
 void relay_stop(Relay *r);

@@ -7,8 +7,8 @@
  * It is written as a whole to a new file, synced, renamed over the former one, and the directory is synced. After any
  * crash a reader finds either the former or the new file. When writing fails the former one stays.
  *
- * Blocks for as long as the disk takes. It is for what people do by hand: nobody waits for the service longer than a
- * lease holds.
+ * Blocks for as long as the disk takes. Use it for what people do by hand only. Meanwhile leases expire, so no process
+ * is held for longer than a lease.
  */
 
 #include <limits.h>

@@ -168,7 +168,7 @@ static void add_problem(unsigned line, const char *what, void *userdata) {
                 (void) snprintf(r->problems[r->n_problems - 1], PROBLEM_SIZE, "%.64s:%u: %s", r->path, line, what);
 }
 
-/* A file that cannot be read has no lines. O_NONBLOCK, so that a fifo of that name blocks nobody. */
+/* A file that cannot be read has no lines. O_NONBLOCK, so that a fifo of that name does not block. */
 static int read_text(const char *path, char **ret) {
         _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
         struct stat st;

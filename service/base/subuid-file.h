@@ -4,9 +4,9 @@
 /*
  * /etc/subuid as it is now
  *
- * It is read at the start, and again when it changes. Whose names these are is first looked for in the local file of
- * users; what is not there may take a directory on the network minutes to tell, so that a thread asks, and what it
- * finds counts from then on. A user that somebody became before is not changed.
+ * It is read at the start, and again when it changes. Names are looked up in the local file of users first. A name that
+ * is not there may be in a directory on the network, which can take minutes to answer; so a thread asks, and its answer
+ * counts from then on. What counted before keeps the user that it had.
  */
 
 #include <sys/types.h>
@@ -17,7 +17,7 @@
 
 typedef struct SubuidFile SubuidFile;
 
-/* Without a file nobody has sub-uids, until there is one. */
+/* Without a file there are no sub-uids, until there is one. */
 int subuid_file_new(sd_event *event, const char *path, const char *passwd, SubuidFile **ret);
 SubuidFile *subuid_file_free(SubuidFile *f);
 

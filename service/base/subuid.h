@@ -2,15 +2,15 @@
 #pragma once
 
 /*
- * Sub-uids: which user each is given to, by /etc/subuid
+ * Sub-uids: which user each uid was given to by /etc/subuid
  *
- * Who runs containers without being root has some 65536 uids of his own, subuid(5). What is divided, budgeted or voted
- * on by user counts them as the one user that they are. What somebody may do is decided by the uid itself: a process of
- * a container is a stranger to the user's other processes, as it is for the kernel.
+ * A user who runs containers without being root has some 65536 further uids, see subuid(5). Quotas, budgets and votes
+ * by user count all of them as that one user. Permissions go by the uid itself: a process in a container is a stranger
+ * to the user's other processes, as it is for the kernel.
  *
- * Where ranges overlap, the first line has what it names. Root's ranges are for containers that root starts: each 65536
- * uids of one are a user of its own, which goes by the first of them, and has no rights of root's. Uids below
- * SUBUID_MIN are users', whatever the file says.
+ * Where ranges overlap, the first line counts. Root's ranges are for containers that root starts: each 65536 uids of
+ * them are a user of their own, named by the first uid, without any rights of root. Uids below SUBUID_MIN are always
+ * users of their own.
  *
  * Pure.
  */
@@ -30,7 +30,7 @@
 typedef struct Subuids Subuids;
 
 typedef struct SubuidReader {
-        /* Whose name it is: 0 and the uid, or a negative errno: the line is ignored, and with -ENOENT that is a
+        /* Returns 0 and the uid of a name, or a negative errno: then the line is ignored, and -ENOENT is reported as a
          * problem. */
         int (*resolve)(const char *name, uid_t *ret, void *userdata);
         void (*problem)(unsigned line, const char *what, void *userdata);

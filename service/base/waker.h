@@ -13,7 +13,7 @@
 
 typedef struct Waker {
         timer_t timer;
-        bool is_there; /* else nobody wakes it: there was no timer to be had */
+        bool is_there; /* else there was no timer to be had, and the thread is not woken */
         bool is_aside; /* the thread has a table of descriptors of its own (aside.h) */
 } Waker;
 
