@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Who moves
+ * Watches cgroups, and tells of processes that move
  *
  * Directories wait in a list until their watch is made; a watched one is in the table by its watch descriptor until
  * the watch above says that it is gone. First watched, then read: what appears in between is seen twice, never missed.
@@ -19,18 +19,18 @@
 #include "cgroup/backlog.h"
 #include "cgroup/cgroup-watch.h"
 
-/* Directories that one turn of the loop takes, when there is no hurry: somebody else may wait for a verdict. */
+/* Directories that one turn of the loop takes, when there is no hurry: others may wait for a verdict. */
 #define WALK_STEP 8U
 
 /* Events are read so often at most. */
 #define RATE_INTERVAL_USEC (UINT64_C(50) * 1000)
 #define RATE_BURST         20U
 
-/* Who owns directories. Root and the like are not among them: what is theirs is bounded by all that there are. */
+/* A user who owns directories. Root and the like are none: their directories are bounded by the limit of all. */
 typedef struct Owner {
         uid_t user;
         size_t n_waiting, n_watched;
-        bool is_beyond; /* some of his are not watched */
+        bool is_beyond; /* some of the user's directories are not watched */
         UT_hash_handle hh;
 } Owner;
 
@@ -80,7 +80,7 @@ static size_t share(const CgroupWatch *w) {
         return w->max / CGROUP_WATCH_USERS;
 }
 
-/* NULL: root, or nobody knows. */
+/* NULL: root, or not known. */
 static Owner *owner_of(CgroupWatch *w, const char *cgroup) {
         char path[PATH_MAX];
         struct stat st;
@@ -107,7 +107,8 @@ static void owner_set_beyond(const CgroupWatch *w, Owner *o, bool is) {
         o->is_beyond = is;
 }
 
-/* When he has room again, what was left out is looked for: not before there is room for many, since that is a walk. */
+/* When the user has room again, directories that were left out are looked for. Not before there is room for many,
+ * because that is a walk. */
 static void owner_gc(CgroupWatch *w, Owner *o) {
         if (o->is_beyond && o->n_watched + o->n_waiting <= share(w) / 2) {
                 owner_set_beyond(w, o, false);
@@ -163,8 +164,8 @@ static void add_children(CgroupWatch *w, const char *directory, const char *cgro
         struct stat st;
         struct dirent *e;
 
-        /* cgroupfs counts the directories within: most have none, and seventy files that nobody wants to read the names
-         * of. */
+        /* cgroupfs counts the directories within. Most cgroups have none, and seventy files, whose names need not be
+         * read. */
         if (stat(directory, &st) < 0 || st.st_nlink == 2)
                 return;
         DIR *d = opendir(directory);
@@ -218,7 +219,7 @@ static void set_name(CgroupWatch *w, Directory *d, char *cgroup) {
         HASH_ADD_KEYPTR(by_name, w->names, d->cgroup, strlen(d->cgroup), d);
 }
 
-/* Takes the cgroup's name. -EDQUOT: somebody has too many. */
+/* Takes the cgroup's name. -EDQUOT: its owner has too many. */
 static int remember(CgroupWatch *w, int wd, char *cgroup, Owner *owner) {
         Directory *d;
 

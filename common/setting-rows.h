@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The settings of groups, clients and queues: one row each, and nothing else says which there are
+ * The settings of groups, clients and queues: one row each, and the only list of them
  *
  * From these rows come the enum and the struct of service/settings/settings.h, how files and the bus are read, what
  * is kept, explained and logged, the properties of groups and clients, and the keys of `xschedctl set`, to which
@@ -10,7 +10,7 @@
  *
  *     ROW(arg, KEY, Name, name, field, TYPE, min, max, usual, LOWERS, INHERITS, WHOSE, HOME, range)
  *
- * and looks at the columns that he needs:
+ * and uses the columns that it needs:
  *
  *     KEY       SETTINGS_KEY is its SettingsKey
  *     Name      on the bus, in files and in what is kept
@@ -18,15 +18,15 @@
  *     field     of Settings, and of what it resolves to
  *     TYPE      INT, UINT, PERCENT, USEC (a time span), BOOL, PREEMPTION, ACCOUNTING, CLASS (a name)
  *     min, max  in the unit of the bus; of numbers only
- *     usual     what holds where nobody says anything
+ *     usual     the default
  *     LOWERS    SMALLER; SMALLER_LIMIT, where 0 is no limit; LATER, where 0 is never; FURTHER, a preemption; EXACTER,
  *               an accounting; NO; UNUSED, any value while there is neither a Max nor a Min; NEVER
- *     INHERITS  FROM_ABOVE: a group has it from the cgroups above; OWN: those above it have theirs for themselves
+ *     INHERITS  FROM_ABOVE: a group inherits it from the cgroups above; OWN: it does not
  *     WHOSE     ANYBODY: groups, clients and queues; GROUPS
  *     HOME      what it resolves to is a field of PolicySettings: POLICY; or of SettingsResolved itself: SERVICE
- *     range     what a value has to be, for who gave another one: "Weight must be ..."
+ *     range     what a value has to be, for an error message: "Weight must be ..."
  *
- * The order is that of Explain() and of what is kept, by name. What the constants are, the includer has to know.
+ * The order is that of Explain() and of what is kept, by name. The includer brings the constants.
  */
 
 /* clang-format off */

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * What a runtime tells its hooks of a container: OCI's "state", as JSON on standard input
+ * OCI's "state" of a container, which a runtime gives its hooks as JSON on standard input
  *
- * The user who starts the container has a say in it: its annotations are his, its names are the engine's.
+ * Its annotations come from the user who starts the container, its names from the engine.
  */
 
 #include <json-c/json.h>

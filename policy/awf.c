@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Active window first (AWF of XSched, Shen et al., OSDI 2025): what the person in front of the screen looks at
+ * Active window first (AWF of XSched, Shen et al., OSDI 2025): first the program that a person is looking at
  *
- * While somebody who is active has work nobody else runs; else all others do. Equals take turns of a time slice. Who is
- * active the caller knows (PolicySettings.active).
+ * While an active entity has work, only active ones run; otherwise all others do. Equals take turns of a time slice.
+ * The caller says which entities are active (PolicySettings.active).
  */
 
 #include "core.h"

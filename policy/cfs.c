@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Completely fair (CFS: Molnar, Linux 2.6.23, Documentation/scheduler/sched-design-CFS.rst; group by group since
- * 2.6.24)
+ * Completely fair (CFS: Molnar, Linux 2.6.23, Documentation/scheduler/sched-design-CFS.rst; group by group
+ * since 2.6.24)
  *
- * Nobody has precedence: who has work has his share of the time, by weight among those beside him in the tree. The
- * weight is that of the settings, times 1.25 for each step of priority within -20..19, as Linux has it of nice values.
- * (In XSched it is 1.2, of priority alone, and all entities of a device are equals beside each other.)
+ * No entity has precedence. Each that has work gets its share of the time, by weight among its siblings in the tree.
+ * The weight is that of the settings, times 1.25 for each step of priority within -20..19, as Linux derives it from
+ * nice values. (In XSched it is 1.2, of priority alone, and all entities of a device are siblings.)
  *
- * Who is next fair.h says, by virtual time, which passes the slower the heavier somebody is; and as in Linux since 6.6
- * (EEVDF) of those who are owed time it is the one whose slice should be over first, rather than the one who is owed
- * most. So no two who always have work are further apart in virtual time than a slice of each.
+ * Virtual time (fair.h) decides which entity is next; it passes more slowly for a heavier one. As in Linux since 6.6
+ * (EEVDF), of the entities that are owed time the one whose slice should end first is chosen, not the one that is owed
+ * most. So two entities that always have work are never further apart in virtual time than a slice of each.
  */
 
 #include "core.h"

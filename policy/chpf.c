@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Highest CPU priority first (CHPF of XSched, Shen et al., OSDI 2025): the device goes to whom the CPU goes to
+ * Highest CPU priority first (CHPF of XSched, Shen et al., OSDI 2025): the device follows the CPU
  *
- * The level is that of the process on the CPU (PolicySettings.cpu_priority): its nice value with the sign turned, and
- * above all of those the real-time priorities, in their order. Equals take turns of a time slice. There a lower nice
- * value was taken for a lower priority where it was a real-time one; here it is not.
+ * The level is the CPU priority of the process (PolicySettings.cpu_priority): its nice value with the sign turned, and
+ * above all of those the real-time priorities, in their order. Equals take turns of a time slice. XSched takes a
+ * real-time priority for a nice value; this policy does not.
  *
- * What is scheduled is a process, with all its queues: groups have no nice value.
+ * The policy schedules processes, with all their queues: groups have no nice value.
  */
 
 #include "core.h"

@@ -53,7 +53,7 @@ void entity_drain_end(PolicyEntity *e) {
         p->n_draining--;
 }
 
-/* --- who waits to be granted --- */
+/* --- entities that wait to be granted --- */
 
 /* Whether an equal would have to wait for it. */
 static bool entity_is_awaited(const PolicyEntity *e) {
@@ -121,7 +121,7 @@ uint64_t core_next_await_end(const Policy *p) {
         return next;
 }
 
-/* --- who waits although he is granted --- */
+/* --- granted entities that wait --- */
 
 /* A branch that has a turn of its own uses no place above. */
 static void entity_mark_blocked(PolicyEntity *e, bool blocked) {

@@ -299,7 +299,8 @@ void fair_queue_reweight(FairQueue *q, FairNode *n, uint32_t weight) {
 }
 
 /* The heaviest runners are full as long as they are worth more than an equal part of what is left. The last slot is
- * always left to the rest. Who waits for more is not full: it becomes so, within a slice, by getting it. */
+ * always left to the rest. A runner that waits for more is not full: it
+ * becomes full, within a slice, by getting more. */
 static FairFull fair_queue_find_full(FairQueue *q, uint32_t slots) {
         FairFull f = {.slots_left = slots, .used_left = q->used, .weight_left = q->weight};
         bool all = true;
@@ -413,8 +414,8 @@ static FairNode *fair_queue_eligible_waiting(FairQueue *q, uint64_t v) {
         return first;
 }
 
-/* The one that could use a place and has the earliest deadline, among those that V has reached; NULL when it has
- * reached nobody. */
+/* Of the nodes that V has reached, the one that could use a place and has the earliest deadline; NULL: V has reached
+ * none. */
 static FairNode *fair_queue_eligible(FairQueue *q, uint64_t slice_ns) {
         uint64_t v = fair_queue_vtime(q);
         FairNode *first = fair_queue_eligible_waiting(q, v), *n;
@@ -470,8 +471,8 @@ void fair_queue_choose(FairQueue *q, uint32_t slots, uint64_t slice_ns) {
                 fair_queue_stop(q, due, slice_ns);
         }
 
-        /* Who was preferred to others that could have run begins another slice; without such others it goes on until
-         * one comes up. */
+        /* A node that was preferred to others that could have run begins another slice. Without such others it goes on
+         * until one comes up. */
         if (next)
                 fair_queue_renew(q, slice_ns);
 }

@@ -129,7 +129,7 @@ void floor_put(Floor *f) {
         }
 }
 
-/* --- who is held --- */
+/* --- held entities --- */
 
 /* Of all below it. */
 static uint64_t floor_since(const Floor *f) {

@@ -57,5 +57,5 @@ bool core_has_floor(const Policy *p);
 /* Whether the entity is held, and owed a turn. */
 bool entity_is_starved(const PolicyEntity *e);
 
-/* Since when the longest held has been; NSEC_INFINITY: nobody is. */
+/* Since when the entity that is held longest has been held; NSEC_INFINITY: none is. */
 uint64_t floor_longest(const Policy *p);

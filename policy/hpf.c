@@ -4,13 +4,13 @@
  * Highest priority first, on each device (HPF), and over several (HHPF), both as in Shen et al., "XSched: Preemptive
  * Scheduling for Diverse XPUs", OSDI 2025
  *
- * Of those who have work only those of the highest priority run. Equals take turns of a time slice, group by group over
- * the tree, whatever their weights. In XSched all of them run at once; here it is as many as the device has places, as
- * in every policy.
+ * Of the entities with work only those of the highest priority run. Equals take turns of a time slice, group by group
+ * over the tree, whatever their weights. In XSched all equals run at once; here as many run as the device has places,
+ * as under every policy.
  *
- * HHPF is global by definition: while somebody of a higher priority could run on another device that has this policy,
- * those of lower ones wait on all of them, so that what they do on the host, and on the bus, is not in his way. So a
- * device may idle although somebody wants it; but nobody is starved, since the floor is each device's own.
+ * HHPF is global: while an entity of a higher priority could run on another device with this policy, entities of lower
+ * priorities wait on all these devices, so that their work on the host and on the bus does not disturb it. So a device
+ * may idle although an entity wants it. No entity starves, because each device has a floor of its own.
  */
 
 #include "core.h"

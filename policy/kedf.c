@@ -3,15 +3,15 @@
 /*
  * The k earliest deadlines first (KEDF)
  *
- * Who becomes ready, and has a deadline (PolicySettings.deadline_us), is to be done so long after; the k entities with
- * the earliest deadlines run, k being the places of the device, and each until it has nothing to do or an earlier
- * deadline comes. On one place that is Liu and Layland's deadline driven scheduling (1973), which meets all deadlines
- * that can be met (Dertouzos, 1974). On k it does not, but it is never late by more than the longest piece of work
- * where fluid scheduling is not (Baruah and Goossens; Devi and Anderson, "Tardiness Bounds under Global EDF", 2005);
+ * An entity with a deadline (PolicySettings.deadline_us) is to be done that long after it becomes ready. The k entities
+ * with the earliest deadlines run, k being the places of the device, each until it is idle or an earlier deadline
+ * comes. With one place this is Liu and Layland's deadline driven scheduling (1973), which meets all deadlines that can
+ * be met (Dertouzos, 1974). With k places it does not, but where fluid scheduling is never late it is late by at most
+ * the longest piece of work (Baruah and Goossens; Devi and Anderson, "Tardiness Bounds under Global EDF", 2005).
  * XSched's KEDF is the same rule.
  *
- * Who has none is on a level below all who have, and shares with his like over the tree, all weighing the same. For who
- * has one no device is kept: he is back with a later deadline than he had. Each device has its own k earliest.
+ * Entities without a deadline are on a level below, and share among themselves over the tree, all with the same weight.
+ * The device is not kept for an entity with a deadline: it comes back with a later deadline. Each device has its own k.
  */
 
 #include "core.h"

@@ -80,7 +80,7 @@ static bool entity_is_worth_keeping(PolicyEntity *e) {
                 if (b == p->turn)
                         return true;
         }
-        return p->n_ready == 0; /* nobody wants it; where lower tiers do, they are kept from it, or not, by `linger` */
+        return p->n_ready == 0; /* no entity wants it; whether lower tiers are kept from it, `linger` decides */
 }
 
 /* An entity that leaves may have been the reason to keep another. */

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Laxity (LAX of XSched, Shen et al., OSDI 2025): a low priority for as long as there is time, and a high one then
+ * Laxity (LAX of XSched, Shen et al., OSDI 2025): a low priority while there is time, and a high one when there is none
  *
  * Least laxity first (Dertouzos and Mok, "Multiprocessor On-Line Scheduling of Hard-Real-Time Tasks", 1989) needs to
- * know how long work takes, and switches for ever between those of equal laxity. So the laxity is said, and has one
- * threshold: for PolicySettings.laxity_us from when it became ready an entity has its priority; after that, until it
- * has nothing to do, its critical one, if that is higher. It turns exactly then: the device asks to be called at that
- * time if others are in the way.
+ * know how long work takes, and switches for ever between entities of equal laxity. So here the laxity is a setting
+ * with one threshold: for PolicySettings.laxity_us after it became ready an entity has its priority; after that, until
+ * it is idle, its critical priority, if that is higher. If others are in the way, the device asks to be called at that
+ * very time.
  *
- * Who has no laxity has his priority. Equals take turns of a time slice.
+ * An entity without a laxity has its priority. Equals take turns of a time slice.
  */
 
 #include "core.h"

@@ -4,18 +4,18 @@
  * Multi-level feedback queue (MLFQ; Corbato et al., "An Experimental Time-Sharing System", 1962, with the rules of
  * Arpaci-Dusseau, "Operating Systems: Three Easy Pieces", chapter 8)
  *
- * Nobody says what is interactive: an entity that needs the device for moments shows that. An entity begins at the
- * highest level. When it has used up the budget of its level, in how many pieces ever, it goes down one; budgets, and
- * turns, double from level to level, so that batch work is switched seldom. MLFQ_BOOST_NS after it last went down it is
- * at the top again: so nobody is starved, and who changes his habits is not held to his past. At one level they take
- * turns, group by group over the tree.
+ * No setting says what is interactive: an entity shows it by using the device for moments only. An entity begins at the
+ * highest level. When it has used up the budget of its level, in any number of pieces, it goes down one level. Budgets
+ * and turns double from level to level, so that batch work is switched seldom. MLFQ_BOOST_NS after it last went down an
+ * entity is at the top again: so none starves, and its past does not count for ever. Entities of one level take turns,
+ * group by group over the tree.
  *
- * Who is new is at the top. So where there are several parties, those of one have together no more than MLFQ_PARTY
- * budgets of a level in each MLFQ_BOOST_NS: when those are used up, those of them at that level go down, and who
- * comes begins below it. An entity that is its whole party has all of them. So neither many processes nor those that
- * are started anew win anything, and one that is interactive has a part that its party's batch work cannot use up.
+ * New entities begin at the top. So where there are several parties, the entities of one party together have at most
+ * MLFQ_PARTY budgets of a level in each MLFQ_BOOST_NS. When these are used up, the party's entities at that level go
+ * down, and those that come begin below it. An entity that is its whole party has all of them. So a party gains nothing
+ * by many processes, or by starting them anew, and its batch work cannot use up the part of an interactive entity.
  *
- * Priorities and weights count for nothing. Where nobody waits nobody goes down, but what was used counts.
+ * Priorities and weights do not count. While no entity waits none goes down, but time is counted.
  */
 
 #include "core.h"
@@ -47,7 +47,7 @@ static uint64_t mlfq_party_left(const Order *o, const OrderEntity *e, unsigned s
         return ns_sub(MLFQ_PARTY * mlfq_budget(o, step), e->party->used_ns[step]);
 }
 
-/* Who comes again goes on with what is left of the budget. */
+/* An entity that comes back goes on with the rest of its budget. */
 static void mlfq_put(Order *o, OrderEntity *e, unsigned step) {
         uint64_t left_ns = ns_sub(mlfq_own(o, e, step), e->used_ns), party_ns = mlfq_party_left(o, e, step);
 

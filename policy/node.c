@@ -168,7 +168,7 @@ Branch *node_highest(const PolicyNode *n) {
 
 /* --- maxima --- */
 
-/* Only what somebody waits for is worth a wake-up. */
+/* A refill is worth a wake-up only if an entity waits for it. */
 static void node_list_refill(PolicyNode *n) {
         Policy *p = n->policy;
         bool wanted = n->stopped && n->places > 0;

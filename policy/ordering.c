@@ -181,7 +181,7 @@ static bool entity_is_spent(PolicyEntity *e) {
         return e->left_ns == 0;
 }
 
-/* Ends: who was asked has a budget again, and an alarm later than now. */
+/* This ends: an entity that was asked has a budget again, and an alarm later than now. */
 bool core_tick(Policy *p) {
         PolicyEntity *e, *next;
         bool any;

@@ -28,7 +28,7 @@ void rank_queue_init(FairQueue *q) {
         *q = (FairQueue){.waiting = {.before = rank_before, .update = rank_update}};
 }
 
-/* What is below has somebody: else it is not here. */
+/* A queue below has an entity: else its node is not here. */
 static void take_rank(FairNode *n) {
         const FairNode *first = n->below ? node_of(avl_first(&n->below->waiting)) : NULL;
 

@@ -25,7 +25,7 @@ static bool turn_is_needed(Policy *p) {
         return top && (top > p->turn->tier || (top == p->turn->tier && top->root.fair.places >= p->config.concurrency));
 }
 
-/* Its highest branch with somebody who could run. */
+/* The highest branch of the turn with an entity that could run. */
 static void turn_set_branch(Policy *p, Branch *b) {
         if (p->turn == b)
                 return;
@@ -47,7 +47,7 @@ void core_continue_turn(Policy *p) {
                 core_end_turn(p);
 }
 
-/* A node that is in the index of those due has nobody who was chosen. */
+/* No entity below a node in the index of due nodes was chosen. */
 bool core_begin_turn(Policy *p) {
         PolicyNode *n;
 

@@ -4,13 +4,12 @@
  * Utilisation partitions: each entity (UP), or each process (PUP), has a fixed part of the time (both of XSched, Shen
  * et al., OSDI 2025)
  *
- * The parts are PolicySettings.utilization, in relation to those of all others who have work: what somebody does not
- * use is the others'. In XSched slices are as long as the parts, and kernels that run over a slice tip them; here what
- * was really had is kept count of (fair.h), so that the parts hold in the long run.
+ * The parts are PolicySettings.utilization, relative to those of all others with work: what one does not use, the
+ * others get. In XSched slices are as long as the parts, and a kernel that runs beyond its slice distorts them; here
+ * the time that an entity really had is counted (fair.h), so that the parts hold in the long run.
  *
- * A part is one of what the node has, and a node's one of what the node above has: ten processes of one tenant have his
- * part together. They are parts of each device: in XSched one round goes over all of them, and one GPU waits for
- * another.
+ * A part is a part of its node's time, and a node's is a part of the node above: ten processes of one tenant share one
+ * part. Each device is divided by itself; in XSched one round goes over all devices, and one GPU waits for another.
  */
 
 #include "core.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Whose the device is, and accounting: whose time it was, entity by entity, and of the device as a whole
+ * Accounting: which entities have the device, whose time it was, and how the device as a whole was used
  *
- * Those whose time may change its kind without an event of their own are in short lists: the granted, those that drain,
- * the ones that the device is kept for. They are settled at every step of time; all others when their own state
- * changes.
+ * Entities whose time may change its kind without an event of their own are in short lists: the granted ones, those
+ * that drain, and those that the device is kept for. They are settled at every step of time, all others when their own
+ * state changes.
  */
 
 #include <utlist.h>
@@ -125,7 +125,7 @@ static void entity_settle(PolicyEntity *e, uint64_t until_ns) {
         e->accounted_ns = until_ns;
 }
 
-/* Who waits to drain is settled when it moves up. */
+/* An entity that waits to drain is settled when it moves up. */
 void core_account(Policy *p, uint64_t until_ns) {
         PolicyEntity *e;
         size_t n = p->config.concurrency;

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Whose the device is, and accounting: whose time it was, entity by entity, and of the device as a whole
+ * Accounting: which entities have the device, whose time it was, and how the device as a whole was used
  */
 
 #include "core.h"

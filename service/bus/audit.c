@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Who changed what
+ * Log messages about changes: the caller, the object, and the old and new values
  */
 
 #include <inttypes.h>

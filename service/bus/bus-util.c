@@ -234,7 +234,7 @@ AuthRequest bus_settings_request(
         };
 }
 
-/* An owner may remove what he has set himself. */
+/* An owner may remove settings of the owner's own. */
 static AuthRequest set_request(Manager *m, const SettingsLayer *layers, size_t n, const Settings *s,
                 const Settings *lowering, uid_t owner, const char *target) {
         SettingsResolved there_is;

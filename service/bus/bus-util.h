@@ -175,7 +175,7 @@ int bus_check_suspend(Manager *m, sd_bus_message *message, bool suspended, const
  * class. */
 AuthRequest bus_own_request(Manager *m, const Settings *s, uid_t uid, const char *target);
 
-/* Whether the sender needed no more than the right to manage his own: then the settings only lower, also below what
+/* Whether the sender needed only the right to manage what is its own: then the settings only lower, even below what
  * systemd has still to tell of a unit. */
 bool bus_only_lowers(const AuthRequest *request, uid_t sender);
 

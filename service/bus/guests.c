@@ -151,7 +151,7 @@ static int on_message(sd_bus_message *message, void *userdata, sd_bus_error *err
 
         if (sd_bus_message_is_method_call(message, NULL, NULL) <= 0)
                 return 0;
-        /* No bus has set the sender: a guest that names one wants to pass for somebody else. */
+        /* No bus has set the sender: a guest that names one pretends to be another. */
         if (sd_bus_message_get_sender(message))
                 return sd_bus_error_set(error, SD_BUS_ERROR_ACCESS_DENIED, "A message on this socket has no sender");
         if (auth_is_waiting(m->auth, message))

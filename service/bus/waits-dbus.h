@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Waits on the bus, as a(sssttt): device, reason, by whom, since when, until when (CLOCK_MONOTONIC in microseconds, 0:
- * not known), and for how long, up to now
+ * Waits on the bus, as a(sssttt): the device, the reason, the object that makes it wait, the begin and the expected end
+ * (CLOCK_MONOTONIC in microseconds, 0: not known), and the length so far
  */
 
 #include <systemd/sd-bus.h>

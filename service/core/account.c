@@ -33,7 +33,7 @@ static uint64_t away_time(DeviceAccount *a, uint64_t now) {
         return mean / 2 + random_next(&a->random) % mean;
 }
 
-/* --- of whom --- */
+/* --- of entities and groups --- */
 
 static bool is_lone(const Entity *e) {
         switch (e->device->state) {

@@ -334,7 +334,7 @@ static void device_settle(Device *d, uint64_t now) {
                         else if (d->settle_at == NSEC_INFINITY)
                                 d->settle_at = now + ARBITER_SETTLE_NS;
                 }
-                /* DEVICE_SOLE, and nobody held: no look is due until another queue comes. */
+                /* DEVICE_SOLE, and no entity is held: no look is due until another queue comes. */
                 if (d->state == DEVICE_SOLE && now >= d->probe_at && !device_holds_anybody(d))
                         d->probe_at = NSEC_INFINITY;
 
@@ -398,7 +398,7 @@ static void device_read_priorities(Device *d) {
         d->nice_next = e;
 }
 
-/* Somebody on another device is held for the sake of one here, or would be. */
+/* Whether an entity on another device is, or would be, held for the sake of one on this device. */
 static bool device_concerns_others(const Device *d) {
         return levels_concern(d) && d->outside_level != POLICY_LEVEL_NONE;
 }

@@ -71,7 +71,7 @@ static void claim_unindex(Claim *h) {
         free(p);
 }
 
-/* --- whom it is for --- */
+/* --- the clients that a claim is for --- */
 
 /* A claim reaches only descendants of the same user: programs that run with other rights are not its user's. */
 static bool reaches_descendant(const Claim *h, const Peer *peer) {

@@ -46,8 +46,8 @@ static void match_advised(Client *c, const Classes *classes) {
         take_class(class, &all, &c->advised, &c->advised_detail);
 }
 
-/* Matches by the user, whose class the group has while all its processes are his. So nobody loses his limits by
- * bringing another user's process into the group. */
+/* Matches by the client's user. The group has that user's class while all its processes are the user's. So a user keeps
+ * these limits when another user's process comes into the group. */
 static void match_bound(Client *c, const Classes *classes) {
         const Group *g = c->group;
         const Class *class = NULL;

@@ -37,7 +37,7 @@ bool forecast_learn(Forecast *f, uint64_t gap_ns, uint64_t *ret_period_ns, uint6
         return period <= FORECAST_PERIOD_MAX_NS && 2 * *ret_spread_ns <= period / FORECAST_PART;
 }
 
-/* --- who is due --- */
+/* --- entities that are due --- */
 
 static unsigned n_due(const Device *d) {
         const Entity *e;

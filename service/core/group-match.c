@@ -98,7 +98,7 @@ bool group_match(Group *g) {
         return g->match_of_unit != former_of_unit || !settings_is_equal(&former, &g->match);
 }
 
-/* A user's lowering counts only while the group's processes are all his. Returns whether that has changed. */
+/* A user's lowering counts only while all processes of the group are that user's. Returns whether that has changed. */
 bool group_note_lowering(Group *g) {
         bool counts = !settings_is_empty(&g->lowering) && group_tree_owner(g) == g->lowering_uid;
 

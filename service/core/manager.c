@@ -132,7 +132,7 @@ void manager_settle(Manager *m) {
 
 /* How fast the service has to wake: a sleeping CPU takes time to wake, in which a client may wait for a decision. */
 typedef struct Alertness {
-        bool contended;          /* there is somebody to decide between */
+        bool contended;          /* several entities want a device */
         uint64_t busy_poll_ns;   /* how long to look on before the next sleep */
         uint64_t cpu_latency_ns; /* how long waking a CPU may take */
 } Alertness;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Who has chosen the name of a cgroup
+ * How much of the path of a cgroup root has named
  */
 
 #include "named.h"

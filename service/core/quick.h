@@ -7,7 +7,7 @@
  * An edge costs the client a write to an eventfd, and the service a turn: together more than a tiny launch takes, and a
  * client that waits for each launch makes two edges per launch. So a queue with edges that close together tells none
  * while it counts as ready, and is polled instead: every QUICK_LOOK_NS while others are ready on its device, when one
- * becomes ready that was not, and every QUICK_REST_NS while nobody else is. A pause that has only begun is looked at
+ * becomes ready that was not, and every QUICK_REST_NS while no other is. A pause that has only begun is looked at
  * once more, QUICK_PAUSE_NS later, before it counts. So others hear of its last launch QUICK_LOOK_NS + QUICK_PAUSE_NS
  * late at most. A quick queue that counts as idle tells its ready edge at once, and is not polled. A queue that is
  * about to be held is watched for all edges, before the word is written. Only queues of contended devices are polled.

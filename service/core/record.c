@@ -3,8 +3,8 @@
 /*
  * The record
  *
- * What is added is put together by device and group in a table of its own. Who is named is only chosen when the frame
- * ends, because only then it is known who did most.
+ * Additions are summed up by device and group in a table. The groups that a frame names are chosen when it ends,
+ * because only then the largest are known.
  */
 
 #include <limits.h>
@@ -199,7 +199,7 @@ void record_add_device(Record *r, const char *device, uint64_t user, const uint6
         add_times(r->devices[i].us, us, _RECORD_USE_MAX);
 }
 
-/* --- who is named --- */
+/* --- groups that are named --- */
 
 static int compare(uint64_t a, uint64_t b) {
         return a < b ? -1 : a > b;

@@ -24,7 +24,7 @@
 #define WAKES_TICK_NS    (1 * NSEC_PER_MSEC)
 #define WAKES_TICK_LOOKS 32U /* of all who are looked at by time */
 
-/* How long a user's clients are silenced at least; twice as long each time he floods again right away. */
+/* How long a user's clients are silenced at least; twice as long each time they flood again right away. */
 #define WAKES_SILENT_NS     (100 * NSEC_PER_MSEC)
 #define WAKES_SILENT_MAX_NS (10 * NSEC_PER_SEC)
 

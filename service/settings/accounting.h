@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * Accounting: how the time of those is counted who are alone on a device
+ * Accounting: how run time is counted of an entity that is alone on a device
  *
- * While several want a device all their launches are tracked. Who is alone is not watched for the sake of others, and
- * this says how his time is counted then (account.h).
+ * While several entities want a device, all their launches are tracked. An entity that is alone need not be watched for
+ * others. This setting says how its time is counted then (account.h).
  *
  * Pure.
  */
@@ -28,7 +28,7 @@ static inline Accounting accounting_combine(Accounting own, Accounting device) {
         return own == ACCOUNTING_AUTO ? device : own;
 }
 
-/* Whether somebody with `a` is counted no less than with `b`, whatever his device says. */
+/* Whether an entity with `a` is counted no less exactly than with `b`, whatever its device has. */
 static inline bool accounting_is_lower_or_equal(Accounting a, Accounting b) {
         return a == b || a == ACCOUNTING_EXACT;
 }

@@ -12,13 +12,13 @@
 #include "hal/kfd-privileged.h"
 #include "policy/preemption.h"
 
-/* Where nobody has said how much may be in flight, queues that can be taken off the device may have this much: a hold
- * does not wait for it. */
+/* Launches in flight of a queue that can be taken off the device, unless a setting says otherwise: a hold does not wait
+ * for them. */
 #define DEVICE_THRESHOLD_STOPPABLE 16U
 
 typedef struct DeviceTuning {
-        /* Nobody has set a threshold: PolicyConfig.threshold is for queues that drain, DEVICE_THRESHOLD_STOPPABLE for
-         * queues that can be taken off the device. */
+        /* No threshold is set: PolicyConfig.threshold is for queues that drain, DEVICE_THRESHOLD_STOPPABLE for queues
+         * that can be taken off the device. */
         bool threshold_by_level;
         uint32_t budget_us;      /* in-flight time under contention; 0: only the threshold counts */
         uint32_t lead_us;        /* how long before a launch is expected to end the next may follow */
@@ -26,7 +26,7 @@ typedef struct DeviceTuning {
         uint64_t cpu_latency_ns; /* how long waking a sleeping CPU may take meanwhile; NSEC_INFINITY: as it does */
         Preemption preemption;   /* how far holds reach on this device */
         KfdPrivilegedMode privileged; /* how the service may hold whole processes */
-        Accounting accounting;        /* how time is counted of who is alone on it */
+        Accounting accounting;        /* how time is counted of an entity that is alone on it */
         bool adaptive;                /* what drains sooner than it could be taken off is left to drain */
         bool allow_mes;               /* beyond the gate on GPUs that MES schedules, too */
 } DeviceTuning;

@@ -7,14 +7,15 @@
 
 #include "scheduler.h"
 
-/* What a policy is told of an XQueue by its hints. */
+/* The settings that a policy gets from the hints of an XQueue. */
 PolicySettings hint_settings(const XQueue *x, const PolicyOps *ops);
 /* What both need. */
 void hint_merge(PolicySettings *s, const PolicySettings *other);
-/* It is not to run at all. */
+/* Whether the XQueue is not to run at all. */
 bool hint_forbids(const XQueue *x, const PolicyOps *ops);
 /* Under GLB. */
 void hint_send(XQueue *x);
-/* A hint, or the threshold, is another: tells who wants to know. Always kXSchedSuccess, for the call to return. */
+/* Called after a hint or the threshold has changed: tells the scheduler. Always returns kXSchedSuccess, for the call to
+ * return. */
 XResult hint_changed(XQueue *x);
 Hints hint_defaults(void);

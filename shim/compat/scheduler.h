@@ -2,13 +2,14 @@
 #pragma once
 
 /*
- * Who of this process's XQueues runs
+ * Which of this process's XQueues run
  *
- * Under the local scheduler (LCL) each device has a policy of policy/, whose entities are the XQueues on it, and a
- * thread, which sleeps until there is an edge or the policy wants to be asked. Under the other two (APP, GLB) all run
- * but for those that are suspended; hints go to xschedd under GLB. Below all three xschedd decides as ever.
+ * Under the local scheduler (LCL) each device has a policy of policy/, whose entities are the XQueues on it. A thread
+ * of the device sleeps until there is an edge, or until the policy wants to be asked. Under the other two schedulers
+ * (APP, GLB) all XQueues run that are not suspended; under GLB hints go to xschedd. Below all three, xschedd decides as
+ * always.
  *
- * All with the lock, but for scheduler_forget().
+ * All functions need the lock, but for scheduler_forget().
  */
 
 #include "shim/compat/compat.h"

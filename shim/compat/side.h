@@ -6,8 +6,8 @@
  *
  * The protocol is that between xschedd and its clients (common/page.h), with this process on both sides: a slot of a
  * page for each XQueue, whose verdict is written by the scheduler (scheduler.c), and whose counts are those of launches
- * and commands. So what holds there holds here: no edge is lost, and nobody is left waiting. A hold has no end of its
- * own: who would write "run" is in the same process.
+ * and commands. So it has the same guarantees: no edge is lost, and no launch waits for ever. A hold has no lease: the
+ * thread that writes "run" is in the same process.
  *
  * Launches that a layer sees come by side_local(), and are in flight until the layer says that they have completed.
  * Commands are counted as waiting from when they are submitted, and are in flight when they are launched.
@@ -35,7 +35,7 @@ struct Side {
 
 /* With the lock. Returns 0, -ENOSPC or -ENOMEM. */
 int side_new(XQueue *x, Side **ret);
-/* Everybody passes from now on. It is used again when there is nobody in it. */
+/* All launches pass from now on. The gate may be used again when no thread is in it. */
 void side_escape(Side *s);
 void side_release(Side *s);
 
@@ -48,7 +48,7 @@ void side_launch(Side *s);
 void side_end(Side *s, uint32_t n);
 void side_drop(Side *s, uint32_t n);
 
-/* Returns when the slot does not say hold, or somebody has kicked it. */
+/* Returns when the slot does not say hold, or after side_kick(). */
 void side_wait_run(Side *s);
 void side_kick(Side *s);
 /* Returns when nothing is outstanding. */

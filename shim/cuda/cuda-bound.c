@@ -3,7 +3,7 @@
 /*
  * The in-flight bound
  *
- * A GPU does not tell us when a launch is over; who waits asks, and sleeps before where that is far off.
+ * A GPU does not tell when a launch is over. A thread that waits asks for it, and sleeps first if the end is far off.
  */
 
 #include <sched.h>

@@ -124,9 +124,9 @@ void cuda_queue_unlock(CudaQueue *q) {
 
 /* --- the end of the process --- */
 
-/* Registered after libcuda was initialised, and so called before its own. Each queue is asked once more. From then on
- * nobody asks; who is asking just now holds the lock of a queue, and a driver that does not answer must not keep the
- * process from ending. */
+/* Registered after libcuda was initialised, so called before libcuda's own. Asks each queue once more; after that no
+ * queue is asked. A thread that is asking just now holds the lock of a queue, and a driver that does not answer must
+ * not keep the process from ending. */
 static void process_ends(void) {
         uint64_t until = now_ns() + END_WAIT_NS;
 

@@ -51,8 +51,8 @@ static int gpu_follow(CudaGpu *g) {
         return stop && g->stopped ? 0 : cuda_rm_stop(g, stop);
 }
 
-/* Only the control thread stops: it asks the driver about nothing from then on. Were another thread to do so, it could
- * stand in a call of libcuda's that waits for what was just stopped, and nobody would let go. */
+/* Only the control thread stops channels, and it makes no call of libcuda's afterwards. Another thread could be in a
+ * call that waits for what was just stopped, and no thread would enable the channels again. */
 static void gpu_may_run(CudaGpu *g) {
         if (!all_are_held(g))
                 (void) cuda_rm_stop(g, false);

@@ -68,8 +68,8 @@ static _Unwind_Reason_Code look_at_frame(struct _Unwind_Context *context, void *
         return --*left > 1 ? _URC_NO_REASON : _URC_END_OF_STACK;
 }
 
-/* Whether the kernel has put a signal's frame under us. Asked only by who is about to wait; the unwinder of GCC 12 and
- * glibc 2.35 takes no lock. Code without unwind tables ends the search early. */
+/* Whether a signal handler called us. Asked only before a wait. The unwinder of GCC 12 and glibc 2.35 takes no lock.
+ * Code without unwind tables ends the search early. */
 static bool in_signal_handler(void) {
         unsigned left = FRAMES_MAX;
 
@@ -129,8 +129,8 @@ static void note_rung(KfdQueue *q, int64_t value) {
                 atomic_store(&q->rung, 0);
 }
 
-/* Who rings has taken the index before. When the queue's own index says otherwise, it is another one that is rung for:
- * a profiler keeps indices of its own, and puts the packets into the queue on the way. */
+/* A thread that rings has reserved the index before. When the queue's own index says otherwise, the ring is for another
+ * index: a profiler keeps indices of its own, and puts the packets into the queue on the way. */
 static bool is_intercepted(KfdQueue *q, int64_t value) {
         if (unlikely((uint64_t) value >= atomic_load_explicit(q->hal.write_index, memory_order_relaxed)) &&
                         !atomic_load(&q->intercepted)) {
@@ -169,8 +169,9 @@ static void note_launch(KfdQueue *q) {
         kfd_poll_launched();
 }
 
-/* Its packets are not in the queue before the store returns. Somebody may have begun to watch since the gate let it
- * pass unwatched, and may have looked who is inside: then it counts after all, though twice among those let through. */
+/* The launch's packets are not in the queue before the store returns. If the queue has become watched since the gate
+ * let the launch pass, the threads inside may have been counted already. Then the launch counts after all, though twice
+ * among those let through. */
 static bool enter(KfdQueue *q, bool watched) {
         PROTECT_ERRNO;
 
@@ -259,7 +260,7 @@ void kfd_hsa_store(HsaSignal signal, int64_t value, typeof(&hsa_signal_store_rel
 
 /* --- reservations --- */
 
-/* A signal handler does not wait for who has the lock: then the queue becomes known another time. */
+/* A signal handler does not wait for the lock: then the queue becomes known another time. */
 static _noinline_ void meet_slow(const HsaQueue *queue) {
         if (!kfd_queue_meet(queue, false) && !in_signal_handler())
                 (void) kfd_queue_meet(queue, true);

@@ -4,10 +4,10 @@
  * Turns of held queues that the runtime waits for
  *
  * A runtime that takes scratch memory back from a queue spins, with a lock of the device, until the queue is past the
- * packets that use it (kfd_aql_reclaims()). When the queue is off the device by a hold that nobody ends, such as a
- * suspension, that is for ever, and other threads come to wait for the lock. So the queue is lent to the device: it is
- * on for LOAN_NS out of every LOAN_NS + PAUSE_NS, until the runtime has its memory. The gate stays closed, so that only
- * what was in flight goes on.
+ * packets that use it (kfd_aql_reclaims()). While a hold keeps the queue off the device, such as a suspension,
+ * this does not end, and other threads wait for the lock. So the queue is lent to the device: it is on for LOAN_NS out
+ * of every LOAN_NS + PAUSE_NS, until the runtime has its memory. The gate stays closed, so that only what was in flight
+ * goes on.
  */
 
 #include "kfd-loan.h"

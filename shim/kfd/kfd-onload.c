@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * libxsched-hsa.so: what HSA_TOOLS_LIB names
+ * libxsched-hsa.so: the tool that HSA_TOOLS_LIB names
  *
- * The HSA runtime looks for OnLoad() and OnUnload() in each of its tools. Those are names that anybody may have, and
- * what is preloaded goes before everybody's own: so they are in a library that nobody preloads, and that does nothing
- * but call the layer beside it. That is the preloaded one where it is, for the dynamic linker knows libraries by their
- * files.
+ * The HSA runtime looks for OnLoad() and OnUnload() in each of its tools. Other libraries may have functions of these
+ * names, too, and a preloaded one would hide theirs. So ours are in this library, which is never preloaded, and which
+ * only calls the layer beside it. The dynamic linker identifies libraries by their files, so that is the preloaded
+ * layer, where there is one.
  */
 
 #include <dlfcn.h>

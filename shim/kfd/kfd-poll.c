@@ -92,8 +92,8 @@ static void queue_complete(KfdQueue *q, uint32_t n, Turn *t) {
         t->moved = true;
 }
 
-/* Nobody watches any more: what comes from now on is unknown, and said to be. When somebody watches again meanwhile,
- * that was a launch. */
+/* The queue is no longer watched: marks launches from now on as uncounted. If it is watched again meanwhile, the mark
+ * counted as a launch. */
 static void queue_stop_tracking(KfdQueue *q) {
         if (xsched_queue_begin_nowait(q->xsched) == XSCHED_TRACKED)
                 xsched_queue_complete(q->xsched, 1, 0);
@@ -171,7 +171,8 @@ static Turn poll_turn(void) {
         return t;
 }
 
-/* Who counts a launch looks whether we sleep; we look for launches once more after we said so. */
+/* A thread that counts a launch looks whether this thread sleeps. So look for launches once more after setting
+ * `sleeps`. */
 static void poll_sleep(uint32_t kicks) {
         atomic_store(&poll.sleeps, true);
         if (!poll_turn().active)

@@ -266,7 +266,7 @@ static void queue_schedule(KfdQueue *q, bool saves_waves) {
         if (xsched_queue_new(&info, &q->xsched) < 0 || !aql)
                 return;
 
-        /* Nobody announces its launches: from the start there may be some. */
+        /* No launch of it is announced: from the start there may be some. */
         if (xsched_queue_begin_nowait(q->xsched) == XSCHED_TRACKED) {
                 xsched_queue_complete(q->xsched, 1, 0);
                 q->tracking = true;

@@ -4,16 +4,16 @@
  * The second way in: as a tool of the HSA runtime, loaded by HSA_TOOLS_LIB (kfd-onload.c)
  *
  * A runtime hands its table of functions to each tool, and goes by that table from then on, however it was called. So
- * what we put there is also met by who has found the runtime's functions by dlsym() on a handle, or has loaded it with
- * RTLD_DEEPBIND (Julia), and so goes past what is preloaded. Which runtime it is need not be found out: each has its
- * table, and each table functions of its own here, which lead to that runtime.
+ * functions that we put there are also called by programs that go past a preloaded library: those that find the
+ * runtime's functions by dlsym() on a handle, or load the runtime with RTLD_DEEPBIND (Julia). Each runtime has a table
+ * of its own, and each table has functions of its own here, which lead to that runtime.
  *
- * Preloaded as well, a call comes by twice: from the program to the runtime, and inside of it. The first one counts
- * (kfd-hsa.c). Calls of the kernel's driver are met by what is preloaded alone; with RTLD_DEEPBIND not even there. So
- * hsa_queue_create() is looked at, too: a queue that the kernel was not seen to be asked for is one with a gate, and
- * nothing can take it off the device. From ROCm 7.14 on HIP calls another function, whose place in the table differs:
- * such a queue is asked for by its first reservation. How it ends is seen where hsa_queue_destroy() does it, or the
- * release of a counted queue; kfd-poll.c looks whether there is still a queue.
+ * If the layer is preloaded as well, it sees each call twice: from the program to the runtime, and inside of it. The
+ * first one counts (kfd-hsa.c). Calls of the kernel's driver are seen by the preloaded layer only, and with
+ * RTLD_DEEPBIND not at all. So hsa_queue_create() is intercepted, too: a queue whose driver call was not seen gets a
+ * gate, but cannot be taken off the device. From ROCm 7.14 on HIP calls another function, whose place in the table
+ * differs: the first reservation asks the runtime about such a queue. Its end is seen where hsa_queue_destroy() makes
+ * it, or the release of a counted queue; kfd-poll.c looks whether there is still a queue.
  *
  * The tables are lists of functions that grow at their ends, and say how long they are (hsa_api_trace.h), and by their
  * major version in which order. One of a version that nobody knew when this was written is left alone.

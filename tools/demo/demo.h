@@ -30,7 +30,7 @@
 #include "common/time-util.h"
 
 typedef enum Role {
-        ROLE_LATENCY, /* a task each period, which somebody waits for */
+        ROLE_LATENCY, /* a task each period, for which a person waits */
         ROLE_BATCH,   /* one task after the other */
         _ROLE_MAX,
 } Role;

@@ -194,7 +194,7 @@ static int on_host_queues(sd_bus_message *m, void *userdata, sd_bus_error *error
         Collector *c = userdata;
 
         c->listing_host = sd_bus_slot_unref(c->listing_host);
-        /* Without an answer nothing is known, which is not the same as nobody being registered. */
+        /* Without an answer nothing is known, which is not the same as no client being registered. */
         if (sd_bus_message_is_method_error(m, NULL))
                 c->host.known = false;
         else

@@ -68,7 +68,7 @@ static uint64_t is_victim_at(const Connection *c) {
         return c->phase == PHASE_ASKING ? c->began_at + HTTP_ASKING_NS : c->answered_at + HTTP_READING_NS;
 }
 
-/* NULL: nobody. */
+/* NULL: none. */
 static Connection *find_victim(Http *h, uint64_t now) {
         Connection *c, *reading = NULL;
 

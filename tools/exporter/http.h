@@ -2,13 +2,13 @@
 #pragma once
 
 /*
- * HTTP: who may connect, how many at once, and for how long
+ * HTTP: limits of connections, in number, size and time
  *
- * Anybody on the machine may connect to a loopback port. So there are HTTP_CONNECTIONS_MAX connections at most, with
- * HTTP_MEMORY_MAX each, for HTTP_LIFE_NS each, whatever happens on them, and for one request each. Where all are taken
- * a new one takes the place of the oldest that has not asked for a moment, or else that has not read its answer for a
- * while: who asks at once and reads what it is told is not kept out by those who do not. The moment is for who has been
- * let in before its request came, as on a busy machine.
+ * Any user of the machine may connect to a loopback port. So there are at most HTTP_CONNECTIONS_MAX connections, each
+ * with HTTP_MEMORY_MAX, for at most HTTP_LIFE_NS, whatever happens on it, and for one request. When all are taken, a
+ * new one takes the place of the oldest that has sent no request for HTTP_ASKING_NS, or else has not read its answer
+ * for HTTP_READING_NS. So clients that ask at once and read their answers are not kept out by others. HTTP_ASKING_NS is
+ * for connections that are accepted before their request has come, as on a busy machine.
  */
 
 #include <systemd/sd-event.h>
@@ -32,5 +32,5 @@ DEFINE_TRIVIAL_CLEANUP_FUNC(Http *, http_free);
 /* There is a new snapshot: those who wait for it are answered. */
 void http_answer(Http *h);
 
-/* Nobody is connected, since then. 0: somebody is. */
+/* Since when there is no connection. 0: there is one. */
 uint64_t http_idle_since(const Http *h);

@@ -98,7 +98,7 @@ static void others_forget(Others *o) {
                         other_free(o, x);
 }
 
-/* --- who is chosen --- */
+/* --- groups that are chosen --- */
 
 /* The party whose places a group takes: one user's groups, or jobs, which every user can make. Empty: no party. */
 static size_t party_length(const char *name) {

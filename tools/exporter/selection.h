@@ -36,7 +36,7 @@ typedef struct Selection {
         const SnapshotGroup **groups;
         size_t n_groups, n_groups_left_out;
 
-        /* The sums; their counters are UNKNOWN where nobody counts (`others` NULL). */
+        /* The sums; their counters are UNKNOWN where they are not counted (`others` NULL). */
         SnapshotDevice other_devices;
         SnapshotGroup other_groups;
 } Selection;

@@ -97,7 +97,7 @@ typedef struct Snapshot {
 Snapshot *snapshot_free(Snapshot *s);
 DEFINE_TRIVIAL_CLEANUP_FUNC(Snapshot *, snapshot_free);
 
-/* An empty one: nobody answered. NULL: no memory. */
+/* An empty one, for a service that did not answer. NULL: no memory. */
 Snapshot *snapshot_new(void);
 
 /* From the answer to ListStatistics. What it does not know is passed over, so that a newer service can say more. 0, or

@@ -21,7 +21,7 @@
  *   DISCIPLINE_TIME_SLICING  shared: all that have work get equal parts at the same time, as by slices that are short
  *                            beside all else; a change from one to the next costs nothing
  *   DISCIPLINE_XSCHED        shared: policy/ decides, level 1 (the gate) carries it out: a launch that runs is never
- *                            stopped, and who is let go begins FLEET_HANDOVER_NS later
+ *                            stopped, and a worker begins FLEET_HANDOVER_NS after it was released
  *
  * Nothing here uses a clock or anything random but the trace's seed, so a run can be made again.
  */

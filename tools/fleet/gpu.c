@@ -3,8 +3,8 @@
 /*
  * A GPU: whose launches run, and until when
  *
- * Time goes from one thing that happens to the next. A worker that nobody is beside runs launch by launch without one
- * being looked at; only where it has to stop the end of a launch counts.
+ * Time goes from one event to the next. The launches of a worker that is alone on its GPU are not simulated one by one:
+ * their ends count only where the worker has to stop.
  */
 
 #include <math.h>
@@ -228,7 +228,7 @@ void gpu_look(Gpu *g, uint64_t now) {
         g->next_ns = MAX(g->next_ns, now + 1);
 }
 
-/* --- who is on it --- */
+/* --- workers of a GPU --- */
 
 static uint32_t weight_of(const Worker *w) {
         return w->job->of->class == CLASS_HEAVY ? 300 : 100;

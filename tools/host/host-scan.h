@@ -4,14 +4,14 @@
 /*
  * All processes of this host that have a GPU open, and whether they are scheduled
  *
- * A GPU is what the kernel's drivers are reached by: /dev/kfd, /dev/nvidia*, /dev/dri/renderD*, by the name under
- * which it was opened or by the driver's number, since a container may call it otherwise. To see what somebody else's
- * process has open takes privileges (CAP_SYS_PTRACE, and CAP_DAC_READ_SEARCH for who is not root); whom we may not look
- * at is counted, and not passed over.
+ * A GPU is opened by a device file: /dev/kfd, /dev/nvidia*, /dev/dri/renderD*. It is recognised by the name under which
+ * it was opened, or by the driver's number, since a container may have another name for it. Seeing which files another
+ * user's process has open takes privileges (CAP_SYS_PTRACE, and CAP_DAC_READ_SEARCH without root). Processes that may
+ * not be looked at are counted.
  *
- * A process that is looked at is not waited for: no file of its own is asked for anything. What it has mapped is read
- * only of processes that have a GPU open and are not registered; the kernel makes that wait while they change it, so it
- * is a child's work, which is killed after HOST_READ_NS.
+ * No process is waited for: none of its own files is read. What a process has mapped is read only if it has a GPU open
+ * and is not registered. The kernel makes this read wait while the process changes its mappings, so a child does it,
+ * which is killed after HOST_READ_NS.
  */
 
 #include <stdbool.h>

@@ -56,7 +56,7 @@ int ctl_open_standard_bus(const Ctl *c, bool user, sd_bus **ret) {
         return user ? sd_bus_open_user(ret) : sd_bus_open_system(ret);
 }
 
-/* A user has a manager of his own, but hardly ever a scheduler: then it is the system's. */
+/* A user has a manager of the user's own, but hardly ever a scheduler: then the system's is meant. */
 static int open_user_bus(Ctl *c, sd_bus **ret) {
         _cleanup_(sd_bus_flush_close_unrefp)
         sd_bus *user = NULL, *system = NULL;

@@ -25,7 +25,7 @@ int ctl_connect(Ctl *c);
 /* "the system bus", "the bus unix:path=...", "the system bus of HOST" */
 const char *ctl_bus_describe(const Ctl *c, char *buf, size_t size);
 
-/* Does this error say that nobody owns the service's name, or that the bus itself is not to be had? */
+/* Whether the error says that the service's name has no owner, or that there is no bus. */
 bool error_is_not_running(const sd_bus_error *e, int r);
 
 /* Is it another machine's bus that is not to be had? Nothing is then known of the service. */

@@ -33,7 +33,7 @@ typedef struct Ctl {
         const char *host;    /* [USER@]HOST[:PORT], reached by ssh */
         const char *machine; /* [USER@]MACHINE, a container */
         bool no_ask_password;
-        bool interactive; /* somebody can be asked for a password */
+        bool interactive; /* a person can be asked for a password */
         JsonMode json;
         bool legend;
         bool pager;

@@ -2,16 +2,16 @@
 #pragma once
 
 /*
- * Who asks for a password on this terminal
+ * The polkit agent of this terminal: asks for passwords
  *
- * polkit asks through an agent. A graphical session has one, a plain terminal does not: pkttyagent(1) is one for the
- * process that started it, as a fallback, so that an agent that is there already is asked instead. Without it, or
- * without polkit, nobody is asked, and the call is refused.
+ * polkit asks through an agent. A graphical session has one, a plain terminal does not. pkttyagent(1) is one for the
+ * process that started it. It is started as a fallback, so that an agent that is there already is asked instead.
+ * Without an agent, or without polkit, there is no question, and the call is refused.
  */
 
 #include <stdbool.h>
 
-/* A person is at the terminal, and is not root, who is never asked. */
+/* Whether a person is at the terminal, and is not root: root is never asked. */
 bool polkit_agent_is_useful(void);
 
 /* Returns when polkit knows the agent, or when there will be none. Nothing is done when one runs. */

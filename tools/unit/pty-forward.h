@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * A pseudo terminal for somebody else, shown on the terminal that we run on
+ * A pseudo terminal for another process, shown on our own terminal
  *
- * What is typed goes to the other side byte by byte (the terminal is raw: Ctrl-C is for the program there), what is
- * printed there comes out here, and the size follows. The other end is kept open until pty_forward_finish(): before,
- * while nobody has opened it and after everybody has closed it, reading would fail, and neither is the end. The
- * terminal is as it was on every way out that can be seen to.
+ * Input goes to the other side byte by byte (the terminal is raw: Ctrl-C is for the program there), its output comes
+ * out here, and the size follows. Our copy of the other end stays open until pty_forward_finish(): otherwise reading
+ * fails before the first process has opened it, and after the last one has closed it, and neither is the end. The
+ * terminal is restored on every exit that can be handled.
  */
 
 #include <systemd/sd-event.h>
@@ -28,7 +28,7 @@ int pty_forward_start(PtyForward *f);
 /* "/dev/pts/7" */
 const char *pty_forward_path(const PtyForward *f);
 
-/* Nobody prints any more: what was printed comes out, and the terminal is as it was. */
+/* Called when nothing is printed any more: prints the rest, and restores the terminal. */
 void pty_forward_finish(PtyForward *f);
 
 PtyForward *pty_forward_free(PtyForward *f);

@@ -47,7 +47,7 @@ int plot_record_add(PlotRecord *r, const PlotSample *s) {
         return 0;
 }
 
-/* --- who is named --- */
+/* --- groups that are named --- */
 
 /* The part of the sample between two moments. */
 static double sample_part(const PlotSample *s, double begin_us, double end_us) {

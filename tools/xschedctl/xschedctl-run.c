@@ -153,7 +153,7 @@ static int cannot_run(const char *command) {
         return r;
 }
 
-/* --- as somebody else: what systemd does for a service, and we for a scope --- */
+/* --- as another user: what systemd does for a service, and we for a scope --- */
 
 static int parse_id(const char *text, uint32_t *ret) {
         uint64_t id;

@@ -42,7 +42,8 @@ typedef enum TargetFlags {
 /* An exit status, 0 when there is such an object. A unit's alias becomes the unit's own name. Connects. */
 int target_resolve(Ctl *c, const char *text, TargetFlags flags, Target *ret);
 
-/* Who has the number in text now. Where the process cannot be looked at, its start time is 0. An exit status. */
+/* Reads the process that has the number in `text` now. Its start time is 0 if it cannot be looked at. An exit status.
+ */
 int target_read_pid(const char *text, ProcessId *ret);
 
 /* Asks the service for the client of a process. Negative errno, and the error. */

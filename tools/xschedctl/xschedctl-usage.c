@@ -202,7 +202,7 @@ const char *group_time_source(const Object *group) {
 const char *time_source_mark(const char *source, const char *state) {
         if (streq(source, "sampled") || streq(source, "driver"))
                 return "~";
-        /* Of who does nothing there is nothing to be counted. */
+        /* A group that does nothing has nothing to be counted. */
         return streq(source, "none") && streq(state, "running") ? "?" : NULL;
 }
 

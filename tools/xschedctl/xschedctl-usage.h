@@ -21,7 +21,7 @@ typedef struct DeviceUse {
 /* *i from 0. False at the end. */
 bool device_use_next(const Value *now, const Value *before, size_t *i, DeviceUse *ret);
 
-/* Who ran on a device, those that ran most first: "NAME 62%, NAME 12%, others 1%", of `whole_us`; "" where nobody did.
+/* The groups that ran on a device, longest first: "NAME 62%, NAME 12%, others 1%", of `whole_us`; "": none ran.
  * Newly allocated; NULL: no memory. */
 char *device_use_runners(const Value *now, const Value *before, const char *device, double whole_us);
 

@@ -544,7 +544,7 @@ static int check_command_line(const Ctl *c, const CommandLine *l) {
         return 0;
 }
 
-/* polkit does not ask for a password where nobody can answer. Another host has agents of its own. */
+/* polkit does not ask for a password where no person can answer. Another host has agents of its own. */
 static int run_verb(Ctl *c, const CommandLine *l) {
         c->interactive = (l->verb->flags & VERB_ASKS) && !c->no_ask_password && !c->host && !c->machine &&
                         polkit_agent_is_useful();
