@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Completely fair (CFS: Molnar, Linux 2.6.23, Documentation/scheduler/sched-design-CFS.rst; group by group
- * since 2.6.24)
+ * Completely fair (CFS: Molnar, Linux 2.6.23, Documentation/scheduler/sched-design-CFS.rst; group by group since
+ * 2.6.24)
  *
  * No entity has precedence. Each that has work gets its share of the time, by weight among its siblings in the tree.
  * The weight is that of the settings, times 1.25 for each step of priority within -20..19, as Linux derives it from

@@ -299,8 +299,8 @@ void fair_queue_reweight(FairQueue *q, FairNode *n, uint32_t weight) {
 }
 
 /* The heaviest runners are full as long as they are worth more than an equal part of what is left. The last slot is
- * always left to the rest. A runner that waits for more is not full: it
- * becomes full, within a slice, by getting more. */
+ * always left to the rest. A runner that waits for more is not full: it becomes full, within a slice, by getting
+ * more. */
 static FairFull fair_queue_find_full(FairQueue *q, uint32_t slots) {
         FairFull f = {.slots_left = slots, .used_left = q->used, .weight_left = q->weight};
         bool all = true;

@@ -3,8 +3,8 @@
 /*
  * The door
  *
- * The thread that lets in, the relays, and the service share the counts, under a lock. The last of them frees
- * the door: the service waits for none of the others.
+ * The thread that lets in, the relays, and the service share the counts, under a lock. The last of them frees the door:
+ * the service waits for none of the others.
  */
 
 #include <fcntl.h>

@@ -32,6 +32,6 @@ bool crowd_is_in_debt(Manager *m, uid_t uid);
 /* Called before the client is freed. */
 void crowd_forget(Client *c);
 
-/* Sends the datagram "look", because watch flags or levels changed. Never blocks: the datagram is lost when
- * the client does not read. */
+/* Sends the datagram "look", because watch flags or levels changed. Never blocks: the datagram is lost when the client
+ * does not read. */
 void client_notify(Client *c);

@@ -12,8 +12,8 @@ PolicyParty entity_party(const Entity *e);
 
 const char *entity_kind_to_string(EntityKind v);
 
-/* The settings that the policy is told. Weight, utilisation and `nice` count within the group; the
- * entity of the group as a whole has the defaults there. */
+/* The settings that the policy is told. Weight, utilisation and `nice` count within the group; the entity of the group
+ * as a whole has the defaults there. */
 PolicySettings entity_settings(const Entity *e);
 
 /* The entity's name for display: the group's, "client 3" or "queue 7". Written to buf, which is returned. */

@@ -7,8 +7,7 @@
 
 #include "manager.h"
 
-/* The status text for systemd: whether the service is degraded, and why. Into buf, or a
- * constant. */
+/* The status text for systemd: whether the service is degraded, and why. Into buf, or a constant. */
 const char *manager_status(const Manager *m, char *buf, size_t size);
 
 /* Adds or removes (`text` NULL) the reason `key` from the Degraded property. */

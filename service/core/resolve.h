@@ -38,8 +38,7 @@ void client_resolve(Client *c);
 /* The client's own part of client_settings_changed(): spread.h does its queues. */
 void client_own_settings_changed(Client *c);
 
-/* Resolves the queue's settings on top of its client's or group's, and moves it to the entity that they ask
- * for. */
+/* Resolves the queue's settings on top of its client's or group's, and moves it to the entity that they ask for. */
 int queue_settings_changed(Queue *q);
 
 /* Called when `boosted` changed: stacks the boost on `resolved`, without resolving again. */

@@ -3,9 +3,9 @@
 /*
  * The OpenCL layer: what the loader calls when our path is in OPENCL_LAYERS
  *
- * Loaders hand us a table of functions and take one back. The tables of different loaders have different lengths
- * (each new OpenCL version appends), so ours has the length of theirs: hooks are put over the entries that both
- * know, all else is theirs unchanged.
+ * Loaders hand us a table of functions and take one back. The tables of different loaders have different lengths (each
+ * new OpenCL version appends), so ours has the length of theirs: hooks are put over the entries that both know, all
+ * else is theirs unchanged.
  *
  * What loaders do that one would not expect:
  *  - ocl-icd 2.3.1 cuts OPENCL_LAYERS at the first ':' in the process's own environment, so that children see the
@@ -21,12 +21,10 @@
  *
  * When the last loader has let go of us, and at the latest when the process ends (as soon as what was registered by
  * atexit() after its first queue is done: before the drivers' own ends), no thread of ours calls the runtime any more
- * (opencl-own.h). The
- * application's calls pass on. This library itself is never unmapped (-z nodelete): the runtime's threads may come
- * back into it.
+ * (opencl-own.h). The application's calls pass on. This library itself is never unmapped (-z nodelete): the runtime's
+ * threads may come back into it.
  *
- * A process that makes no queue pays for the copy of a table and a page with a name (opencl-mark.h), and nothing
- * else.
+ * A process that makes no queue pays for the copy of a table and a page with a name (opencl-mark.h), and nothing else.
  */
 
 #include "shim/opencl/opencl-next.h" /* before all other headers of OpenCL: it chooses the version */

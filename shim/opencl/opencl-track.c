@@ -3,19 +3,18 @@
 /*
  * Tracked launches: from their submission until they are known to have completed
  *
- * Every tracked launch is in its queue's record, with its event, or without (opencl-tail.h). One thread at a
- * time, the harvester, asks the runtime which have completed and removes those; a thread that comes meanwhile only
- * leaves word to look once more, which it does a few times, and then leaves the rest to the control thread. It comes
- * from five sides: the application has learned something itself (it finished, waited, read blocking, or asked), a
- * launch found too many in flight, a launch found no sentinel, a sentinel fired (opencl-sentinel.h), or the control
- * thread looked.
+ * Every tracked launch is in its queue's record, with its event, or without (opencl-tail.h). One thread at a time, the
+ * harvester, asks the runtime which have completed and removes those; a thread that comes meanwhile only leaves word to
+ * look once more, which it does a few times, and then leaves the rest to the control thread. It comes from five sides:
+ * the application has learned something itself (it finished, waited, read blocking, or asked), a launch found too many
+ * in flight, a launch found no sentinel, a sentinel fired (opencl-sentinel.h), or the control thread looked.
  *
  * Invariant: a launch in the record has an idle sentinel armed at it or before it, or a harvester is at work, which
  * arms one before it ends, or a look is to come. A launch that is put in while none of these is true becomes the
  * harvester, or asks for a look.
  *
- * No lock of ours is held around a native call, because callbacks come with the runtime's locks held; no native
- * call is made with an event that somebody else could release, because only the harvester removes.
+ * No lock of ours is held around a native call, because callbacks come with the runtime's locks held; no native call is
+ * made with an event that somebody else could release, because only the harvester removes.
  */
 
 #include "shim/opencl/opencl-track.h"

@@ -5,11 +5,11 @@
  *
  * Half of the queues have work. By turns a random queue without work gets some, and the one that runs on that device
  * has none any more; each is an event, 10 us after the one before. It ends with the decision of the device; where the
- * policy goes over several devices, with what the others are told, and their decisions.
- * Eight queues are below one node each; their priorities, weights, deadlines and all the rest are random.
+ * policy goes over several devices, with what the others are told, and their decisions. Eight queues are below one node
+ * each; their priorities, weights, deadlines and all the rest are random.
  *
- * CPU time is printed, and depends on the machine. What is asserted is free of noise: steps of the balanced
- * trees and reported grants per event. Each time is the better of two runs. --check only asserts, up to 1,000 queues.
+ * CPU time is printed, and depends on the machine. What is asserted is free of noise: steps of the balanced trees and
+ * reported grants per event. Each time is the better of two runs. --check only asserts, up to 1,000 queues.
  */
 
 #include <math.h>

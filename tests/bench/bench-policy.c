@@ -5,9 +5,9 @@
  *
  * Three loads: `slices`, where all are ready in one tier and the end of each slice is the event; `edges`, where half
  * are ready and random ones become ready and idle; `tiers`, the same over many priorities. Then again below nodes,
- * three and six deep, a fifth of them with a maximum and as many with a minimum. Time is printed as the
- * ratio to 10 entities in the same run (it grows faster than the steps do: 100,000 entities do not fit the cache). What
- * is asserted is free of noise: steps of the tree and grants reported per event.
+ * three and six deep, a fifth of them with a maximum and as many with a minimum. Time is printed as the ratio to 10
+ * entities in the same run (it grows faster than the steps do: 100,000 entities do not fit the cache). What is asserted
+ * is free of noise: steps of the tree and grants reported per event.
  */
 
 #include <math.h>

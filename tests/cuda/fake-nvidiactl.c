@@ -3,8 +3,8 @@
 /*
  * /dev/nvidiactl in a process of its own: a library to be preloaded behind the layer
  *
- * The resource manager is fake-rm.c's. What FAKE_NVIDIACTL says, words between commas: version=TEXT; cost=USEC
- * of each call that stops or lets go; strict.
+ * The resource manager is fake-rm.c's. What FAKE_NVIDIACTL says, words between commas: version=TEXT; cost=USEC of each
+ * call that stops or lets go; strict.
  */
 
 #undef _FILE_OFFSET_BITS

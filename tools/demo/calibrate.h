@@ -19,8 +19,8 @@ typedef struct Calibration {
         uint64_t kernel_ns; /* measured with that many rounds */
 } Calibration;
 
-/* Default length of kernels: short ones on a GPU, such as inference has; on a CPU long enough that the
- * host's own work does not drown them. */
+/* Default length of kernels: short ones on a GPU, such as inference has; on a CPU long enough that the host's own work
+ * does not drown them. */
 #define CALIBRATE_GPU_NS (120 * NSEC_PER_USEC)
 #define CALIBRATE_CPU_NS (460 * NSEC_PER_USEC)
 

@@ -5,8 +5,8 @@
  * --device=amd-sim: tenants on the simulated AMD GPU of a build tree
  *
  * The simulator is for tests and is never installed, so there is a simulated device where the tree was built with the
- * HSA runtime. tests/kfdsim/sim.h says what it models and what it leaves out. Times measured on it
- * say nothing about a real GPU.
+ * HSA runtime. tests/kfdsim/sim.h says what it models and what it leaves out. Times measured on it say nothing about a
+ * real GPU.
  */
 
 #include "tools/demo/demo.h"

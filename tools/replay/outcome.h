@@ -4,9 +4,9 @@
 /*
  * What came out: for each tenant of each device how long it ran and waited, and when
  *
- * A tenant is a group, a process or a queue that has its own verdict on a device. It is one tenant for all
- * entities of its name, one after the other; of each there is a Stint. A burst is from when it becomes ready to when it
- * becomes idle, or ends.
+ * A tenant is a group, a process or a queue that has its own verdict on a device. It is one tenant for all entities of
+ * its name, one after the other; of each there is a Stint. A burst is from when it becomes ready to when it becomes
+ * idle, or ends.
  */
 
 #include <stdio.h>

@@ -45,9 +45,9 @@ bool shim_wants_cuda(void);
 
 /* Puts what is built or installed of the shim into this process's environment, each part in front of what is there
  * already and in place of another copy of it: the OpenCL layer into OPENCL_LAYERS or LD_PRELOAD, and, where
- * shim_wants_kfd(), the KFD shim into LD_PRELOAD, and into HSA_TOOLS_LIB unless it names another tool already;
- * where shim_wants_cuda(), the CUDA layer. A part that is missing is
- * left out: what speaks libxsched itself is scheduled nevertheless. -EINVAL when such a list cannot contain a path.
+ * shim_wants_kfd(), the KFD shim into LD_PRELOAD, and into HSA_TOOLS_LIB unless it names another tool already; where
+ * shim_wants_cuda(), the CUDA layer. A part that is missing is left out: what speaks libxsched itself is scheduled
+ * nevertheless. -EINVAL when such a list cannot contain a path.
  * */
 int shim_setenv(ShimMode mode);
 

@@ -20,8 +20,7 @@ const char *wait_device(const Value *wait);
 const char *wait_reason(const Value *wait);
 
 /* Those of all groups: what is scheduled on its own is in one of them; and who is not registered, where a group has
- * Unregistered (xschedctl-target.h). The caller owns *ret, also on failure. 0 or a
- * negative errno. */
+ * Unregistered (xschedctl-target.h). The caller owns *ret, also on failure. 0 or a negative errno. */
 int list_waits(const Snapshot *s, Table *ret);
 
 /* Why a process of this machine is no client, as its library says it: a new string; NULL when it does not say. */

@@ -4,9 +4,9 @@
 /*
  * xschedctl: what a person or a script asks of xschedd
  *
- * One file per family of verbs. A verb gets the options of the command line and its own arguments, talks to
- * the service by nothing but D-Bus, fills a Table or an Object, and returns the exit status. Errors are one line on
- * standard error, printed where they are understood; functions that say "exit status" have printed it already.
+ * One file per family of verbs. A verb gets the options of the command line and its own arguments, talks to the service
+ * by nothing but D-Bus, fills a Table or an Object, and returns the exit status. Errors are one line on standard error,
+ * printed where they are understood; functions that say "exit status" have printed it already.
  *
  *   xschedctl.c          the command line: verbs, options, --help
  *   xschedctl-target     from what a person types to an object
@@ -14,8 +14,8 @@
  *   -cdi                 the verbs
  *   plot, plot-svg, plot-text    the record of the last minutes as a picture
  *
- * The connection, objects, tables and the terminal are in tools/shared/, and what starts a unit
- * for a command is in tools/unit/.
+ * The connection, objects, tables and the terminal are in tools/shared/, and what starts a unit for a command is in
+ * tools/unit/.
  */
 
 #include "tools/shared/ctl.h"
