@@ -185,6 +185,8 @@ static int print_object(Answer *a, json_object *o) {
         return text ? fprintf(a->file, "%s%s", a->n > 0 ? "," : "", text) : -ENOMEM;
 }
 
+/* json-c writes each object. The frame around them is written as it goes: an answer is made in steps (answer.h), and
+ * json-c writes whole documents only. */
 static int describe_table(Answer *a, WalkTable table) {
         static const char *const keys[_WALK_ON_BUS_MAX] = {
                         [WALK_DEVICES] = "devices",

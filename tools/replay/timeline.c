@@ -134,14 +134,70 @@ int outcome_print_svg(const Outcome *o, FILE *f) {
 
 /* --- the trace --- */
 
-static int print_string(FILE *f, const char *s) {
-        json_object *o = json_object_new_string(s);
+/* json-c writes each event; the array around them is written as it goes, for there may be millions. */
+typedef struct Events {
+        FILE *f;
+        size_t n;
+} Events;
+
+static int add_value(json_object *o, const char *key, json_object *value) {
+        if (!value)
+                return -ENOMEM;
+        if (json_object_object_add(o, key, value) < 0) {
+                json_object_put(value);
+                return -ENOMEM;
+        }
+        return 0;
+}
+
+/* Microseconds, with three digits after the point. */
+static json_object *new_time(uint64_t ns) {
+        char text[32];
+
+        (void) snprintf(text, sizeof(text), "%" PRIu64 ".%03" PRIu64, ns / NSEC_PER_USEC, ns % NSEC_PER_USEC);
+        return json_object_new_double_s((double) ns / (double) NSEC_PER_USEC, text);
+}
+
+/* `tenant` 0: the event is the device's. */
+static json_object *event_new(const char *phase, const char *name, size_t device, size_t tenant) {
+        json_object *o = json_object_new_object();
 
         if (!o)
+                return NULL;
+        int r = add_value(o, "ph", json_object_new_string(phase));
+        r = r < 0 ? r : add_value(o, "name", json_object_new_string(name));
+        r = r < 0 ? r : add_value(o, "pid", json_object_new_uint64(device));
+        if (r >= 0 && tenant > 0)
+                r = add_value(o, "tid", json_object_new_uint64(tenant));
+        if (r < 0) {
+                json_object_put(o);
+                return NULL;
+        }
+        return o;
+}
+
+/* Takes the event. `r` < 0: it is incomplete. */
+static int event_print(Events *e, json_object *event, int r) {
+        const char *text = r < 0 ? NULL : json_object_to_json_string_ext(event, JSON_C_TO_STRING_PLAIN);
+
+        if (text)
+                fprintf(e->f, "%s%s", e->n++ > 0 ? ",\n" : "", text);
+        else if (r >= 0)
+                r = -ENOMEM;
+        json_object_put(event);
+        return r;
+}
+
+static int print_named(Events *e, const char *what, size_t device, size_t tenant, const char *name) {
+        json_object *event = event_new("M", what, device, tenant), *args = json_object_new_object();
+
+        int r = args ? add_value(args, "name", json_object_new_string(name)) : -ENOMEM;
+        if (!event || r < 0) {
+                json_object_put(args);
+                json_object_put(event);
                 return -ENOMEM;
-        fputs(json_object_to_json_string(o), f);
-        json_object_put(o);
-        return 0;
+        }
+        return event_print(e, event, add_value(event, "args", args));
 }
 
 /* Numbers devices by the place of their first tenant. */
@@ -154,45 +210,42 @@ static size_t device_place(const Outcome *o, const Tenant *of) {
         return 0;
 }
 
-static int print_names(const Outcome *o, size_t *devices, FILE *f) {
+static int print_names(const Outcome *o, size_t *devices, Events *e) {
         const Tenant *t, *next;
         char name[64];
         int r = 0;
 
         HASH_ITER(hh, o->tenants, t, next) {
                 devices[t->place] = device_place(o, t);
-                fprintf(f, "%s{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%zu,\"args\":{\"name\":",
-                                t->place > 0 ? ",\n" : "", devices[t->place]);
-                r = MIN(r, print_string(f, t->device));
-                fprintf(f, "}},\n{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%zu,\"tid\":%zu,\"args\":{\"name\":",
-                                devices[t->place], t->place + 1);
+                r = MIN(r, print_named(e, "process_name", devices[t->place], 0, t->device));
                 (void) snprintf(name, sizeof(name), " %" PRIu64 " %" PRIu64, t->pid, t->queue);
                 _cleanup_free_ char *text = NULL;
                 if (asprintf(&text, "%s%s", t->group, t->pid > 0 ? name : "") < 0)
                         return -ENOMEM;
-                r = MIN(r, print_string(f, text));
-                fputs("}}", f);
+                r = MIN(r, print_named(e, "thread_name", devices[t->place], t->place + 1, text));
         }
         return r;
 }
 
+static int print_interval(Events *e, const Interval *v, size_t device, uint64_t begin_ns) {
+        json_object *event = event_new("X", v->ran ? "run" : "wait", device, v->tenant + 1);
+
+        if (!event)
+                return -ENOMEM;
+        int r = add_value(event, "ts", new_time(ns_sub(v->begin_ns, begin_ns)));
+        return event_print(e, event, r < 0 ? r : add_value(event, "dur", new_time(v->end_ns - v->begin_ns)));
+}
+
 int outcome_print_trace(const Outcome *o, FILE *f) {
         _cleanup_free_ size_t *devices = calloc(HASH_COUNT(o->tenants) + 1, sizeof(*devices));
+        Events e = {.f = f};
 
         if (!devices)
                 return -ENOMEM;
         fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n", f);
-        int r = print_names(o, devices, f);
-        for (size_t i = 0; i < o->n_intervals; i++) {
-                const Interval *v = o->intervals + i;
-                uint64_t begin = ns_sub(v->begin_ns, o->begin_ns), ns = v->end_ns - v->begin_ns;
-
-                fprintf(f,
-                                ",\n{\"ph\":\"X\",\"name\":\"%s\",\"pid\":%zu,\"tid\":%zu,\"ts\":%" PRIu64 ".%03" PRIu64
-                                ",\"dur\":%" PRIu64 ".%03" PRIu64 "}",
-                                v->ran ? "run" : "wait", devices[v->tenant], v->tenant + 1, begin / NSEC_PER_USEC,
-                                begin % NSEC_PER_USEC, ns / NSEC_PER_USEC, ns % NSEC_PER_USEC);
-        }
+        int r = print_names(o, devices, &e);
+        for (size_t i = 0; i < o->n_intervals; i++)
+                r = MIN(r, print_interval(&e, o->intervals + i, devices[o->intervals[i].tenant], o->begin_ns));
         fputs("\n]}\n", f);
         return r;
 }
