@@ -7,35 +7,28 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/limits.h>
-#include <linux/magic.h>
 #include <stdio.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <sys/xattr.h>
 
 #include "cgroup/cgroup-attr.h"
 #include "cgroup/cgroup-path.h"
+#include "common/cgroup-root.h"
 
 #define PREFIX    "user.xsched."
 #define LIST_MAX  ((size_t) 64 * 1024)
 #define VALUE_MAX ((size_t) 64)
 
-/* systemd's mount points of the v2 hierarchy: alone, or beside the old controllers. */
 int cgroup_directory(const char *cgroup, char **ret) {
-        static const char *const mounts[] = {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"};
-        struct statfs fs;
+        const char *root = cgroup_root();
+        char *path;
 
-        for (size_t i = 0; i < ELEMENTSOF(mounts); i++) {
-                char *path;
-
-                if (statfs(mounts[i], &fs) < 0 || fs.f_type != CGROUP2_SUPER_MAGIC)
-                        continue;
-                if (asprintf(&path, "%s%s", mounts[i], cgroup) < 0)
-                        return -ENOMEM;
-                *ret = path;
-                return 0;
-        }
-        return -ENOENT;
+        if (!root)
+                return -ENOENT;
+        if (asprintf(&path, "%s%s", root, cgroup) < 0)
+                return -ENOMEM;
+        *ret = path;
+        return 0;
 }
 
 int cgroup_owner(const char *cgroup, uid_t *ret) {

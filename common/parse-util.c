@@ -10,6 +10,7 @@
 
 #include "parse-util.h"
 #include "time-util.h"
+#include "utf8.h"
 
 /* By hand, because isdigit() and isspace() depend on the locale. */
 static bool is_digit(char c) {
@@ -269,25 +270,9 @@ const char *format_nsec(char *buf, size_t size, uint64_t ns) {
         return buf;
 }
 
-/* Length of the well-formed sequence at s (RFC 3629: no overlong forms, no surrogates), 0 when it is none. */
-static size_t utf8_sequence(const unsigned char *s) {
-        size_t n = s[0] < 0x80                        ? 1
-                        : s[0] >= 0xc2 && s[0] < 0xe0 ? 2
-                        : (s[0] & 0xf0) == 0xe0       ? 3
-                        : s[0] >= 0xf0 && s[0] < 0xf5 ? 4
-                                                      : 0;
-        for (size_t i = 1; i < n; i++)
-                if ((s[i] & 0xc0) != 0x80)
-                        return 0;
-        if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf0 && s[1] < 0x90) ||
-                        (s[0] == 0xf4 && s[1] > 0x8f))
-                return 0;
-        return n;
-}
-
 bool string_is_printable(const char *s) {
         for (const unsigned char *p = (const unsigned char *) s; *p;) {
-                size_t n = utf8_sequence(p);
+                size_t n = utf8_length((const char *) p);
                 /* C0, DEL, and C1 (U+0080 to U+009F), which terminals obey as well. */
                 if (n == 0 || *p < 0x20 || *p == 0x7f || (*p == 0xc2 && p[1] < 0xa0))
                         return false;

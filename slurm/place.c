@@ -7,12 +7,11 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <linux/magic.h>
 #include <stdio.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <sys/xattr.h>
 
+#include "common/cgroup-root.h"
 #include "common/cgroup-text.h"
 #include "common/macro.h"
 #include "place.h"
@@ -82,27 +81,18 @@ int place_read(uint32_t job, char **ret_job, char **ret_step) {
         return place_find(text, job, ret_job, ret_step);
 }
 
-/* Opens the unified hierarchy, which is mounted by itself or beside the old controllers. */
-static int open_root(void) {
-        static const char *const mounts[] = {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"};
-        struct statfs fs;
-
-        for (size_t i = 0; i < ELEMENTSOF(mounts); i++) {
-                _cleanup_close_ int fd = open(mounts[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-                if (fd >= 0 && fstatfs(fd, &fs) >= 0 && fs.f_type == CGROUP2_SUPER_MAGIC)
-                        return TAKE_FD(fd);
-        }
-        return -ENOENT;
-}
-
 int place_open(const char *path) {
         struct stat st;
 
         if (!cgroup_path_is_normal(path))
                 return -EINVAL;
-        _cleanup_close_ int fd = open_root();
-        for (const char *p = path; fd >= 0 && *p;) {
+        const char *root = cgroup_root();
+        if (!root)
+                return -ENOENT;
+        _cleanup_close_ int fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (fd < 0)
+                return negative_errno();
+        for (const char *p = path; *p;) {
                 char name[NAME_MAX + 1];
                 size_t n = strcspn(++p, "/");
 
@@ -117,8 +107,6 @@ int place_open(const char *path) {
                 fd = below;
                 p += n;
         }
-        if (fd < 0)
-                return fd;
         if (fstat(fd, &st) < 0)
                 return negative_errno();
         return st.st_uid == 0 && !(st.st_mode & (S_IWGRP | S_IWOTH)) ? TAKE_FD(fd) : -EPERM;

@@ -8,6 +8,7 @@
 
 #include <inttypes.h>
 
+#include "common/utf8.h"
 #include "tools/exporter/label.h"
 
 #define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
@@ -19,25 +20,6 @@ static uint64_t hash(const char *s) {
         for (; *s; s++)
                 h = (h ^ (uint8_t) *s) * UINT64_C(0x100000001b3);
         return h;
-}
-
-/* Returns the number of bytes of the character that begins here; 0: none does. */
-static size_t character_length(const char *text) {
-        const uint8_t *s = (const uint8_t *) text;
-        size_t n = s[0] < 0x80                        ? 1
-                        : s[0] >= 0xc2 && s[0] < 0xe0 ? 2
-                        : s[0] >= 0xe0 && s[0] < 0xf0 ? 3
-                        : s[0] >= 0xf0 && s[0] < 0xf5 ? 4
-                                                      : 0;
-
-        for (size_t i = 1; i < n; i++)
-                if ((s[i] & 0xc0) != 0x80)
-                        return 0;
-        /* An overlong form, a surrogate, or beyond the last character. */
-        if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf0 && s[1] < 0x90) ||
-                        (s[0] == 0xf4 && s[1] > 0x8f))
-                return 0;
-        return n;
 }
 
 static void print_character(FILE *f, const char *s, size_t n) {
@@ -57,7 +39,7 @@ static size_t cut_at(const char *value) {
 
         if (length <= LABEL_MAX)
                 return length;
-        for (size_t n; (n = MAX(character_length(value + i), (size_t) 1)) + i <= LABEL_MAX;)
+        for (size_t n; (n = MAX(utf8_length(value + i), (size_t) 1)) + i <= LABEL_MAX;)
                 i += n;
         return i;
 }
@@ -66,7 +48,7 @@ void label_print(FILE *f, const char *value) {
         size_t end = cut_at(value);
 
         for (size_t i = 0, n; i < end; i += MAX(n, (size_t) 1)) {
-                n = character_length(value + i);
+                n = utf8_length(value + i);
                 print_character(f, value + i, n);
         }
         if (value[end] != '\0')
