@@ -63,7 +63,7 @@ struct Queue {
         bool counted_active, counted_ready, counted_stopped; /* as its entity counts it */
 
         QuickQueue quick;
-        uint64_t expected_ns; /* the last PageSlot.expected_ns: forecast_heard() */
+        uint64_t expected_ns;        /* the last PageSlot.expected_ns: forecast_heard() */
         uint64_t seen_ns;            /* when the slot was last looked at */
         uint64_t mark_ns, flight_ns; /* edges.h: time of the last mark, and the client's count of time in flight then */
         /* edges.h: when it was let run (0: it has been seen to launch since); what the policy had counted of it then,
