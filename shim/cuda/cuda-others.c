@@ -8,6 +8,7 @@
 
 #include "common/cuda-others.h"
 #include "common/macro.h"
+#include "cuda-others.h"
 #include "shim/cuda/cuda-queue.h"
 
 static int look(struct dl_phdr_info *info, size_t size, void *userdata) {

@@ -11,6 +11,7 @@
 
 #include "common/thread-util.h"
 #include "common/time-util.h"
+#include "cuda-others.h"
 #include "shim/cuda/cuda-capture.h"
 #include "shim/cuda/cuda-next.h"
 #include "shim/cuda/cuda-queue.h"

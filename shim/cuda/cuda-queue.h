@@ -127,9 +127,5 @@ void cuda_queue_take_all(CudaContext context, void (*f)(CudaQueue *q));
  * XschedQueue. */
 void cuda_queue_free(CudaQueue *q);
 
-/* Returns whether the program has loaded a library of somebody else's that shares GPUs (cuda-others.c). Then launches
- * are counted, and neither held nor tracked. */
-bool cuda_others_are_there(void);
-
 /* Returns whether the process is about to end: the driver is not called any more. */
 bool cuda_has_ended(void);

@@ -9,6 +9,7 @@
 #include "common/cuda-others.h"
 #include "tools/shared/shim-env.h"
 #include "tools/xschedctl/xschedctl-check.h"
+#include "xschedctl-check-runtimes.h"
 
 #define MPS_DIRECTORY "/tmp/nvidia-mps"
 

@@ -29,6 +29,7 @@
 #include "tools/xschedctl/xschedctl-target.h"
 #include "tools/xschedctl/xschedctl-waits.h"
 #include "tools/xschedctl/xschedctl.h"
+#include "xschedctl-check-runtimes.h"
 #include "xschedctl-host.h"
 
 #define LOADER_NAME "libOpenCL.so.1"

@@ -34,6 +34,3 @@ int check_get_variable(const Check *k, const char *name, char **ret);
 /* Returns the file of a library that the process has mapped; `name`: how the file's name begins. The caller frees it.
  */
 char *check_find_mapped(const char *maps, const char *name);
-
-/* Which runtimes the process has loaded, whether xsched is in front of each, and who else is. */
-void check_runtimes(Check *k, const char *maps);

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * check: the runtimes of a process, and what is in front of them
+ */
+
+#include "xschedctl-check.h"
+
+/* Which runtimes the process has loaded, whether xsched is in front of each, and who else is. */
+void check_runtimes(Check *k, const char *maps);
