@@ -20,7 +20,7 @@
 
 #include "common/macro.h"
 
-#define BANS_MAX      512U
+#define BANS_MAX      256U /* some file systems have room for 500 */
 #define BANS_USER_MAX 64U
 
 typedef struct Ban {

@@ -14,7 +14,8 @@
  *
  * A user has an eighth of all places, of which DOOR_ROOM can be taken at once, and one more each DOOR_COST_NS. Further
  * connections of the user are closed; these programs then use the bus. So are those of a user whom a relay has cut off,
- * for DOOR_BARRED_NS.
+ * for DOOR_BARRED_NS. Others wait behind each connection that is closed. A user whose connections are too many for that
+ * is banned for DOOR_BANNED_NS: the kernel then refuses them (bans.h).
  *
  * Sockets that cannot be closed at once are closed by other threads (ends.h), and those that cannot be closed at all
  * are put aside (aside.h): so nobody waits at the door because a user has files on a dead server, whose close no signal

@@ -67,6 +67,7 @@ class Replay(unittest.TestCase):
         self.assertLessEqual(set(self.groups), {r["group"] for r in records if r["is"] == "entity"})
         self.assertIn("cfs", {r["name"] for r in records if r["is"] == "policy"})
         self.assertIn("one at a time", self.refused)
+        self.assertEqual(os.stat(self.file).st_mode & 0o777, 0o600, "it shows all users' groups")
 
     def test_the_same_comes_out(self):
         self.assertIn("the same", ctl("replay", "--check", self.file))
