@@ -136,7 +136,7 @@ export class Bus {
         return this.call("Get", "ss", [iface, property], path, PROPERTIES).then(reply => reply[0].v);
     }
 
-    /* What polkit says now of whoever speaks for the person; the service asks it again at each call. */
+    /* What polkit says now of the bridge that speaks for the person; the service asks polkit again at each call. */
     askPermissions() {
         const authority = cockpit.dbus("org.freedesktop.PolicyKit1", { bus: "system", superuser: "try" });
         const ask = action =>

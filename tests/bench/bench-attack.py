@@ -242,7 +242,7 @@ def socket_unread(c, begin):
 
 
 def socket_descriptors(c, begin):
-    """Sent along, in connections of their own, because whoever does so is hung up on: sockets that linger."""
+    """Sent along, in connections of their own, because the service closes such a connection: sockets that linger."""
     begin()
     while True:
         lingering = [Lingering() for _ in range(4)]

@@ -73,7 +73,7 @@ def show(*words):
 
 
 class Watch:
-    """Whoever is held in between, and how far; seen at a few moments, so that it costs nothing."""
+    """The processes that are held in between, and how far; seen at a few moments, so that it costs nothing."""
 
     def __init__(self, wanted):
         self.over, self.seen = threading.Event(), collections.Counter()

@@ -79,7 +79,7 @@ class Attacks(Case):
         if os.getuid() != 0 or not USERS:
             self.skipTest("only root has other users")
         super().setUp()
-        # Above all attackers, so that what they say of themselves is in nobody's way.
+        # Above all attackers, so that what they say of themselves delays no other.
         self.low_client, self.low = self.tenant("low", Priority=5)
         _, self.high = self.tenant("high", Priority=10)
         self.low.edge(1)
@@ -102,7 +102,7 @@ class Attacks(Case):
         until(lambda: not self.low.held, "the low one is let go")
 
     def turns(self, n):
-        """Whoever is below the high one is held and let go."""
+        """All that is below the high one is held and let go."""
         for _ in range(n):
             self.high.edge(1)
             self.get("NClients")  # the edge has been heard when there is an answer

@@ -111,7 +111,7 @@ static void test_polkit_absent(void **state) {
         assert_string_equal(w->outcome, "ok;ok;AccessDenied;AccessDenied;AccessDenied;");
 }
 
-/* A bus on which polkit is not to be believed: whoever has the name is not asked. */
+/* A bus on which polkit is not trusted: the owner of its name is not asked. */
 static void test_private_bus(void **state) {
         World *w = *state;
 

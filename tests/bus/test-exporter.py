@@ -441,7 +441,7 @@ class Textfile(ExporterCase):
         return done
 
     def test_whole_files_only(self):
-        """Whoever reads, however often, finds all of the old one or all of the new one."""
+        """A reader, however often it reads, finds all of the old one or all of the new one."""
         self.load()
         os.mkdir(f"{self.directory}/text")
         path = f"{self.directory}/text/xsched.prom"

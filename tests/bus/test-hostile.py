@@ -79,7 +79,7 @@ class Hostile(Case):
                     client.page[at : at + 8] = rng.randbytes(8)
                     client.wake_up()
 
-        # In random bytes it is mostly ready; being the lowest of all it is in nobody's way.
+        # In random bytes it is mostly ready; being the lowest of all it delays no other.
         self.beside(scribble)
         for s in [slot, *more]:
             queue = next(

@@ -123,7 +123,7 @@ class Attacks(LoweringCase):
         self.assertEqual([self.client("Priority"), other.get("Priority")], [0, 0])  # it only lowers then
 
     def test_class_in_a_job_of_the_administrator(self):
-        """What is in the cgroup is the user's, whoever has made settings for it."""
+        """What is in the cgroup is the user's, even if another has made settings for it."""
         uid = self.agent.whereabouts()[1]
         with open(f"{self.directory}/classes.d/night.class", "w", encoding="utf-8") as f:
             f.write(f"[Class]\nPriority=-50\n[Match]\nUser={uid}\n")

@@ -97,7 +97,7 @@ class Replay(unittest.TestCase):
         self.assertAlmostEqual(ours["asked"], 0.75)
 
     def test_otherwise(self):
-        """Who is first never waits, whoever that is."""
+        """The group of the highest priority never waits, whichever it is."""
         for first, group in enumerate(self.groups):
             rows = self.rows("--policy=hpf", f"--set={group}:priority=200")
             self.assertGreater(rows[first]["share"], 0.9, rows)

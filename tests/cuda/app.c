@@ -188,7 +188,7 @@ static void case_threads(void) {
         }
 }
 
-/* In global mode: whoever asks at the wrong moment spoils it. */
+/* In global mode: a query at the wrong moment invalidates it. */
 static void case_captures(void) {
         FakeStream s = stream(), beside = stream();
         uint64_t p = memory(), q = memory();

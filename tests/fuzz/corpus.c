@@ -16,7 +16,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* A copy of its own size, so that reading past the end is noticed by whoever looks for that. */
+/* A copy of its own size, so that a sanitizer notices reading past the end. */
 static bool run_one(const uint8_t *data, size_t size) {
         _cleanup_free_ uint8_t *copy = malloc(MAX(size, (size_t) 1));
 

@@ -3,7 +3,7 @@
 /*
  * Any lines KEY=value as extended attributes of a cgroup, and as what a unit sets for its processes
  *
- * Attributes are written by whoever owns the cgroup. What is taken is within the ranges, and what is not taken changes
+ * The owner of the cgroup writes attributes. What is taken is within the ranges, and what is not taken changes
  * nothing.
  */
 

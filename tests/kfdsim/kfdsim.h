@@ -29,5 +29,5 @@ uint64_t kfdsim_maps(uint32_t gpu_id) __attribute__((weak));
  * write indices again, which it does where KFDSIM_OPTS has strict=0. */
 uint64_t kfdsim_torn(uint32_t gpu_id) __attribute__((weak));
 
-/* The driver's ioctl(), past whoever stands in front of it. */
+/* The driver's ioctl(), past the libraries in front of it. */
 int kfdsim_ioctl(int fd, unsigned long request, void *arg) __attribute__((weak));

@@ -3,9 +3,9 @@
 /*
  * Processes of the simulated driver: who has opened the device, and what goes when one has died
  *
- * A record lives until its process has ended, as in the driver, and is then removed by whoever next looks for a
- * process; the start time tells a dead process from another with its number. Calls about one process come one after the
- * other (the driver holds the process's lock throughout a call); the world's own lock is held for moments only, so
+ * A record lives until its process has ended, as in the driver, and is then removed by the next process that looks for
+ * a process; the start time tells a dead process from another with its number. Calls about one process come one after
+ * the other (the driver holds the process's lock throughout a call); the world's own lock is held for moments only, so
  * nobody who waits for an engine keeps others from the world.
  */
 

@@ -96,7 +96,7 @@ static void *address(const Packet *p, uint32_t word) {
         return sim_memory_find(number(p, word));
 }
 
-/* Said once: whoever waits for this queue waits in vain, and should know why. */
+/* Said once: a wait for this queue is in vain, and the reason should be known. */
 static void complain(uint32_t header) {
         static _Atomic bool said;
 

@@ -101,7 +101,8 @@ typedef struct SimGpu {
         uint32_t location; /* PCI bus, device, function */
         bool mes;
 
-        /* The turn: which process executes. Written by the holder, or by whoever finds the holder dead or stopped. */
+        /* The turn: which process executes. Written by the holder, or by a process that finds the holder dead or
+         * stopped. */
         _Atomic uint32_t holder; /* SimProcess.number; SIM_NO_PROCESS: free */
         _Atomic uint64_t turn_since_ns;
         _Atomic uint64_t wants[SIM_PROCESSES_MAX / 64]; /* bit per process number - 1: has something to execute */

@@ -81,7 +81,7 @@ static void case_done_releases(void) {
         }
 }
 
-/* Who held it is killed. A pause stays, and whoever knows of it can undo it; what was debugged goes on. */
+/* Who held it is killed. A pause stays, and another holder that knows of it can undo it; what was debugged goes on. */
 typedef struct Holder {
         KfdPrivilegedMode mode;
         pid_t target;

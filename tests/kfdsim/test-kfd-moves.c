@@ -186,7 +186,7 @@ static void case_move_of_another(void) {
         moves_find_nothing(1);
 }
 
-/* As long as the driver has not answered; but whoever reserves does not wait for ever. */
+/* As long as the driver has not answered; but a reservation does not wait for ever. */
 static void case_reserving_waits(void) {
         Raw r = start_runtime();
         View v = view_open(&r);

@@ -74,7 +74,7 @@ static bool is_held(const FakeClient *c) {
                         atomic_load(&p->verdict) & PAGE_VERDICT_HOLD;
 }
 
-/* Whoever dies while it is held leaves a GPU on which others run. */
+/* A process that dies while it is held leaves a GPU on which others run. */
 static void case_kill_held(void) {
         pid_t tenants[3];
         for (size_t i = 0; i < ELEMENTSOF(tenants); i++)
@@ -105,7 +105,8 @@ static void case_kill_held(void) {
         finish(q);
 }
 
-/* Whoever is killed with the lock of the simulated device leaves it to the others, also where a sanitizer looks on. */
+/* A process that is killed with the lock of the simulated device leaves it to the others, also where a sanitizer looks
+ * on. */
 _noreturn_ static void die_with_lock(void) {
         char path[256];
 

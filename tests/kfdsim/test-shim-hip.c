@@ -133,8 +133,8 @@ static void case_captured(void) {
         CHECK_HIP(hipStreamDestroy(stream));
 }
 
-/* Unmapped in the driver, and whoever rings waits, with HIP's lock of the stream: hipEventQuery() would wait, too. Then
- * all goes on. */
+/* Unmapped in the driver, and a thread that rings waits, with HIP's lock of the stream: hipEventQuery() would wait,
+ * too. Then all goes on. */
 static void hold_and_release(uint32_t n) {
         pthread_t thread;
 

@@ -5,7 +5,7 @@
  *
  * A holder that has used its quantum hands the turn to the next process that wants it, and one with nothing to do gives
  * it back. Who wants the turn and sees the holder keep it for several quanta takes it: that holder is dead, or stopped
- * by a signal, and is no longer taken to want the turn until it says so again. So nobody's death stops a GPU.
+ * by a signal, and is no longer taken to want the turn until it says so again. So the death of no process stops a GPU.
  */
 
 #include <linux/futex.h>

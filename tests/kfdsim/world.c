@@ -3,8 +3,8 @@
 /*
  * The shared world: making it, finding it
  *
- * The world is a file that every process maps. Whoever finds none makes it under a file lock; the magic is written
- * last. Its mutex is robust: a process that is killed with it leaves it usable.
+ * The world is a file that every process maps. A process that finds none makes it under a file lock; the magic is
+ * written last. Its mutex is robust: a process that is killed with it leaves it usable.
  */
 
 #include <errno.h>
@@ -194,7 +194,7 @@ static void note_taken(pthread_mutex_t *lock) {
 }
 
 /* Of an owner that is killed between letting go and waking the next one, the kernel makes up for the waking only if
- * nobody has taken the lock meanwhile: whoever sleeps looks again by itself, now and then. */
+ * nobody has taken the lock meanwhile: a sleeper looks again by itself, now and then. */
 void sim_lock(void) {
         int r;
 

@@ -180,7 +180,7 @@ static void test_fork(void **state) {
         (void) munmap(shared, sizeof(Shared));
 }
 
-/* Whoever comes after one that ended while it was held finds a device that works. */
+/* A process that comes after one that ended while it was held finds a device that works. */
 static void test_end(void **state) {
         Shared *shared = shared_memory_new();
         int killed[2];

@@ -362,7 +362,7 @@ static void test_create_while_held(void **state) {
         bench_assert_all_done(b);
 }
 
-/* A queue that goes while it is held, with what it had to do, takes nobody's hold with it. */
+/* A queue that goes while it is held, with what it had to do, does not end the holds of others. */
 static void test_destroy_while_held(void **state) {
         Bench *b = *state;
 

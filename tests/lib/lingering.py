@@ -42,7 +42,7 @@ class Lingering:
         os.close(self.socket.detach())
 
     def end(self):
-        """Whoever waits need not any longer."""
+        """Ends the wait of those that close it."""
         self.other_end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.other_end.close()
 

@@ -104,7 +104,7 @@ static void client_launches_twice(void) {
         launch();
 }
 
-/* As page.h was first: whoever sets the bit does not look at watch again unless it was first. */
+/* As page.h was first: a launch that sets the bit does not look at watch again unless it was first. */
 static void client_launches_broken(void) {
         if (!page_slot_is_open(&w.slot))
                 return;

@@ -345,7 +345,7 @@ static void test_lost_device(void **state) {
         release(q);
 }
 
-/* A launch fails with its wait list, while those before it run: whoever hears of it. */
+/* A launch fails with its wait list, while those before it run: whichever thread hears of it. */
 static void test_failed_tells_of_itself(void **state) {
         enum { ASKED, WAITED, LOOKED, _HOW_MAX };
 

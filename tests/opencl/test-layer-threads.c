@@ -44,7 +44,7 @@ static void ask_again(void) {
                 opencl_harvest(opencl_queue_find(asked), 0);
 }
 
-/* Whoever is asked to look again and again comes back to his own work; the rest is the control thread's. */
+/* A thread that is asked to look again and again comes back to its own work; the control thread does the rest. */
 static void test_harvester_comes_back(void **state) {
         cl_command_queue q = asked = queue(0);
 

@@ -98,7 +98,7 @@ class Held(RunningCase):
         self.end(self.high_job, self.low_job)
 
     def test_suspend_and_resume(self):
-        """A job that Slurm suspends is off the GPU, and whoever it kept from there runs."""
+        """A job that Slurm suspends is off the GPU, and the jobs that it held run."""
         job = self.get("SlurmJob", self.high, CLIENT).split(".")[0]
         self.check_blocked(self.low, self.high)
         run("scontrol", "suspend", job)

@@ -183,7 +183,7 @@ class Impostor(Case):
         self.assertEqual(self.eve.ask("call RegisterClient"), "org.freedesktop.DBus.Error.AccessDenied")
 
     def test_who_made_it_is_there(self):
-        """Then it is its connection, whoever else holds the socket."""
+        """Then it is its connection, even if others hold the socket, too."""
         pid = int(self.eve.ask("keep"))
         self.assertRegex(self.eve.ask("call RegisterClient"), "^done /")
         path = self.call("GetClientByPID", "u", pid)[0]

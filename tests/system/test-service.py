@@ -58,7 +58,7 @@ class Service(Case):
         self.assertEqual(show("xsched", "ActiveState"), "active")
 
     def test_no_activation_where_it_was_not_enabled(self):
-        """Whoever does not want the service is not given it by a client that asks."""
+        """A client that asks does not start a service that is not wanted."""
         run("systemctl", "disable", "--now", "xsched")
         run("busctl", "get-property", NAME, PATH, NAME, "Version", status=1)
         self.assertEqual(show("xsched", "ActiveState"), "inactive")

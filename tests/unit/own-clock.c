@@ -30,7 +30,7 @@ int __wrap_clock_gettime(clockid_t id, struct timespec *ret) {
         return 0;
 }
 
-/* Whoever sleeps has slept at once. */
+/* A sleep is over at once. */
 int __wrap_nanosleep(const struct timespec *request, struct timespec *ret_left) {
         own_clock_pass(timespec_to_ns(request));
         return 0;

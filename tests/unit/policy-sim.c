@@ -32,7 +32,7 @@ static void mark_dirty(Sim *s, SimTenant *t) {
 
 /* --- the device --- */
 
-/* Whose launch is next, where the device takes turns; -1: nobody's. */
+/* The task whose launch is next, where the device takes turns; -1: none. */
 static int device_next_in_turn(const Sim *s) {
         for (size_t i = 0; i < s->n; i++) {
                 size_t next = ((size_t) (s->last + 1) + i) % s->n;

@@ -20,7 +20,7 @@ typedef struct Fixture {
         CgroupWatch *watch;
         char entered[64][64]; /* in order; "*" for all */
         size_t n;
-        uid_t beyond; /* whose are not all watched; 0: nobody's */
+        uid_t beyond; /* the user whose cgroups are not all watched; 0: none */
 } Fixture;
 
 #define WATCHES 64U
@@ -121,7 +121,7 @@ static void test_entered(void **state) {
         expect(&f, "/c");
         assert_false(has_entered(&f, "/a"));
 
-        /* Other files are nobody's move. */
+        /* Other files tell of no move. */
         f.n = 0;
         put(&f, "/a/memory.max");
         put(&f, "/a/cgroup.procs");

@@ -103,7 +103,7 @@ static void test_guest_of_an_old_kernel(void **state) {
         check_guest(true);
 }
 
-/* The number is nobody's: the connection is no one's either. */
+/* No process has the number: so none has the connection. */
 static void check_gone(bool old) {
         int keep[2], listener;
         Door *d;

@@ -247,7 +247,8 @@ static void set(SnapshotGroup *g, uint64_t run) {
         g->counters[GROUP_RUN] = run;
 }
 
-/* Their sums only rise, whoever comes, goes, begins anew, or gets a place: by what was added, and by nothing else. */
+/* Their sums only rise, whichever groups come, go, begin anew, or get a place: by what was added, and by nothing else.
+ */
 static void others_count_up(void **state) {
         const size_t n = 200;
         _cleanup_(others_freep)

@@ -66,7 +66,7 @@ static void configure(Manager *m, const char *key, uint64_t value) {
         arbiter_flush(m);
 }
 
-/* Whoever has precedence on one of the devices, be it the lead's or not, has it on both. */
+/* An entity with precedence on one of the devices, be it the lead's or not, has it on both. */
 static void test_together(void **state) {
         for (unsigned device = 0; device < 2; device++) {
                 Manager *m = manager_make();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Hand-over: what of a turn the device had nothing to do for its queue, and is told as nobody's
+ * Hand-over: the part of a turn in which the device had nothing to do for its queue; it counts for no group
  */
 
 #include "service/core/edges.h"

@@ -306,7 +306,7 @@ static void test_what_cannot_be_written_has_not_happened(void **state) {
         assert_int_equal(priority_of(&s, "one.service"), 1);
         assert_int_equal(HASH_COUNT(s.entries), 1);
 
-        /* What a crash left of a former attempt is in nobody's way. */
+        /* What a crash left of a former attempt does no harm. */
         char path[256];
         path_of(path, sizeof(path), "." OVERRIDES_FILE ".tmp");
         _cleanup_close_ int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0);

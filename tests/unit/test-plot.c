@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The picture of the record: what is drawn is what was recorded, whoever gave the names
+ * The picture of the record: what is drawn is what was recorded, whatever the names
  */
 
 #include <locale.h>
@@ -301,7 +301,7 @@ static void test_hostile_names(void **state) {
                         "\xc3\xbc\xe2\x82\xac\xf0\x9f\x98\x80"
                         "-and-a-name-that-is-much-too-long-to-stand-in-the-legend"));
 
-        /* For whoever has a parser: the file is this one. */
+        /* The file for a parser of the caller's is this one. */
         const char *file = getenv("PLOT_SVG");
         FILE *f = file ? fopen(file, "w") : NULL;
         if (f) {

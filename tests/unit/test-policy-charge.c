@@ -407,7 +407,7 @@ static void test_kept_sleeps(void **state) {
         assert_int_equal(usage(a).kept_ns, 0);
 }
 
-/* Where equals contend nobody's first launch lands in another's turn. */
+/* Where equals contend the first launch of none lands in another's turn. */
 static void test_no_launch_in_anothers_turn(void **state) {
         _cleanup_(harness_freep)
         Harness *h = make(1);

@@ -231,7 +231,7 @@ static bool kedf_is_edf(uint64_t seed, uint32_t k) {
         random_pieces(&r, p, n);
         for (size_t i = 0; i < n; i++)
                 tasks_add(&s, p[i].arrive * MS, p[i].work * MS, due_in((p[i].deadline - p[i].arrive) * MS));
-        tasks_add(&s, 0, EVER, settings()); /* in nobody's way */
+        tasks_add(&s, 0, EVER, settings()); /* delays no other */
         bool feasible = edf_meets_all(p, n, k);
         tasks_run(&s, 400 * MS);
         for (size_t i = 0; i < n; i++)
@@ -240,7 +240,7 @@ static bool kedf_is_edf(uint64_t seed, uint32_t k) {
         return feasible;
 }
 
-/* Whoever could meet all deadlines on one place, EDF does (Dertouzos); and kedf is EDF, to the end of each piece. */
+/* If all deadlines can be met on one place, EDF meets them (Dertouzos); and kedf is EDF, to the end of each piece. */
 static void test_kedf_meets_what_edf_meets(void **state) {
         size_t n_feasible = 0;
 
@@ -457,7 +457,7 @@ static void test_mlfq(void **state) {
         harness_free(s.h);
 }
 
-/* Whoever needs little is before whoever needs all; and those have what is left, and are not starved of that. */
+/* Tasks that need little go before those that need all; these have what is left, and are not starved of that. */
 static void test_mlfq_starves_nobody(void **state) {
         const PolicyConfig c = bare_config(5 * MS);
         Tasks s = {.h = policy_new("mlfq", &c)};

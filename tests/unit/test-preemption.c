@@ -123,7 +123,7 @@ static void test_limits(void **state) {
         in.setting = PREEMPTION_INTERRUPT;
         assert_int_equal(level(in), LEVEL_INTERRUPT);
 
-        /* No further than the process can, and whoever cannot at all is gated. */
+        /* No further than the process can, and one that cannot at all is gated. */
         in.max_level = LEVEL_DEQUEUE;
         assert_int_equal(level(in), LEVEL_DEQUEUE);
         in.max_level = LEVEL_GATE;

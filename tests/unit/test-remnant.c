@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Remnants: what queues that are gone have left in flight is charged to whoever launched it
+ * Remnants: what queues that are gone have left in flight is charged to the group that launched it
  */
 
 #include <signal.h>
@@ -356,7 +356,7 @@ static void test_job(void **state) {
         world_done(&w);
 }
 
-/* An entity of a client's own is nobody's then, and another client's is not taken for it. */
+/* An entity of a client's own then belongs to none, and another client's is not taken for it. */
 static void test_own_entity(void **state) {
         World w = world();
         char name[64];

@@ -3,7 +3,7 @@
 /*
  * Policies are switched at random under load: 200 clients on four devices
  *
- * Nobody's settings are lost, nobody is starved, and no verdict is written that is what it was. Time is the test's own,
+ * No settings are lost, no queue is starved, and no verdict is written that is what it was. Time is the test's own,
  * so each run is the same: a minute of it. Where a sanitizer makes that take long it is a moment, but for
  * -Dlong-tests=true.
  */
@@ -154,7 +154,7 @@ static void load_make(Load *l) {
         l->n_verdicts = l->m->n_verdicts;
 }
 
-/* The gate: whoever is let go has the device until its launch ends, and whoever is held waits with the next one. */
+/* The gate: a queue that is let go has the device until its launch ends, and a held one waits with its next launch. */
 static void tenant_step(Load *l, Tenant *t, size_t device, uint64_t now) {
         if (!t->wants && now >= t->next_ns) {
                 t->wants = true;

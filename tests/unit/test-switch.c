@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * A device gets another policy: nobody's settings are lost, whatever else happens; and what the service has to do for
+ * A device gets another policy: no settings are lost, whatever else happens; and what the service has to do for
  * policies that go over several devices, and for those that go by processes
  */
 
@@ -49,7 +49,7 @@ static void test_over_devices(void **state) {
         assert_true(held(l));
         drain(l);
 
-        /* An equal, and one on a device that has another policy, are in nobody's way. */
+        /* An equal, and one on a device that has another policy, delay no other. */
         assert_int_equal(settings_set_priority(&low.client->group->override, 10), 0);
         group_settings_changed(low.client->group);
         arbiter_flush(m);
@@ -67,7 +67,7 @@ static void test_over_devices(void **state) {
         set_policy(m, "d2", "hhpf");
         assert_true(held(l));
 
-        /* Whoever goes holds nobody. */
+        /* A client that has gone holds no other. */
         leave(&high);
         arbiter_flush(m);
         assert_false(held(l));
@@ -76,7 +76,7 @@ static void test_over_devices(void **state) {
         manager_free(m);
 }
 
-/* Whoever may register may name a device that is none. */
+/* Every client may name a device that does not exist. */
 static void test_made_up_device(void **state) {
         Manager *m = manager_make();
         m->config->device.policy = policy_find("hhpf");

@@ -2,7 +2,7 @@
 
 /*
  * Recordings of the service's own objects: what 1,000 clients and any change of policy and settings come to is played
- * again, and comes out as it was recorded; a reader that is slow, or goes, is in nobody's way.
+ * again, and comes out as it was recorded; a reader that is slow, or goes, delays no other.
  */
 
 #include <stdio.h>
