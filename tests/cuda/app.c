@@ -213,10 +213,10 @@ static void case_captures(void) {
 
 static void case_errors(void) {
         FakeStream s = stream();
-        uint64_t p = memory(), ns = 0;
-        int *a = (int *) (uintptr_t) p, k = 1;
+        uint64_t p = memory(), q = memory(), ns = 0;
+        int *a = (int *) (uintptr_t) p, *b = (int *) (uintptr_t) q, k = 1;
         unsigned n = N;
-        void *params[] = {&a, &k, &n, &ns}, *nothing = NULL;
+        void *params[] = {&a, &k, &n, &ns}, *others[] = {&b, &k, &n, &ns}, *nothing = NULL;
         int status = 0;
 
         for (int i = 0; i < 20; i++)
@@ -228,7 +228,7 @@ static void case_errors(void) {
         /* As two devices would. */
         FakeLaunchParams list[2] = {
                         {.function = triple, .stream = s, .params = params},
-                        {.function = triple, .stream = stream(), .params = params},
+                        {.function = triple, .stream = stream(), .params = others},
         };
         printf("several %d\n", cu.multi(list, 2, 0));
         CHECK(cuCtxSynchronize() == 0);
@@ -250,16 +250,16 @@ static void case_destroy(void) {
 static void case_primary(void) {
         struct Context *same;
         FakeStream s = stream();
-        uint64_t p = memory();
+        uint64_t p = memory(), other = memory();
 
         for (int i = 0; i < 20; i++) {
                 CHECK(launch_on(s, p, i, 500000) == 0);
                 CHECK(cuDevicePrimaryCtxRetain(&same, 0) == 0 && same == context);
-                CHECK(launch_on(NULL, p, 0, 0) == 0);
+                CHECK(launch_on(NULL, other, i, 0) == 0);
                 CHECK(cuDevicePrimaryCtxRelease_v2(0) == 0);
         }
         CHECK(cuCtxSynchronize() == 0);
-        printf("primary %08x\n", sum(memory(), s));
+        printf("primary %08x %08x\n", sum(p, s), sum(other, NULL));
 }
 
 /* Each on a stream of its own, all the time. */

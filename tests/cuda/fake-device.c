@@ -30,7 +30,7 @@ static void do_kernel(const Op *op, uint32_t channel) {
                 return;
         }
         for (unsigned i = 0; i < op->n; i++)
-                op->a[i] = op->a[i] * 3 + op->k;
+                op->a[i] = (int) ((unsigned) op->a[i] * 3 + (unsigned) op->k);
 }
 
 /* Under the fake_lock, but while it works. */
