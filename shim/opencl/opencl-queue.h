@@ -51,21 +51,27 @@ typedef struct OpenclSentinel {
 
 typedef struct OpenclSample OpenclSample;
 
+/* A program has caches of its own: what each tracked launch needs comes first, so that it takes few lines of them. */
 struct OpenclQueue {
         /* Read by each launch. */
         XschedQueue *xq;
+        _Atomic uint32_t n_tracked;      /* copy of n - head, for readers without the lock */
+        _Atomic uint32_t since_point;    /* launches without event since the newest with one */
+        _Atomic uint32_t plan_every;     /* one launch in so many has an event; 0: to be worked out */
+        _Atomic uint32_t plan_limit;     /* the bound then, */
+        _Atomic uint32_t plan_threshold; /* and what it came from */
+        _Atomic uint32_t skip;           /* number of launches to skip before the next sample */
+        _Atomic uint64_t plan_kind;      /* the kind of launches that the plan is for */
+        _Atomic uint64_t mean_ns;        /* running mean of a launch's device time; 0: unknown */
+        _Atomic(const void *) submits;   /* the thread that is between native call and record; NULL: none */
         _Atomic bool in_order;
-        _Atomic bool waits_unknown;    /* a command waits for unknown events */
-        _Atomic uint32_t n_tracked;    /* copy of n - head, for readers without the lock */
-        _Atomic(const void *) submits; /* the thread that is between native call and record; NULL: none */
-        _Atomic bool multi_threaded;   /* our order of launches may not be the runtime's */
-        bool callbacks_prompt;         /* a CPU device, whose runtime calls back at once */
-        int32_t priority_hint;
-
-        cl_command_queue handle;
-        _Atomic uint32_t app_refs;
-        _Atomic uint32_t pins; /* a count and OPENCL_QUEUE_DROPPED */
-        _Atomic uint32_t life;
+        _Atomic bool waits_unknown;  /* a command waits for unknown events */
+        _Atomic bool multi_threaded; /* our order of launches may not be the runtime's */
+        _Atomic bool tail;           /* launches need no events */
+        _Atomic bool no_samples;     /* the runtime does not tell when launches begin */
+        _Atomic bool turn_over;      /* opencl-delay.c: the queue has been held since the last launch */
+        bool callbacks_prompt;       /* a CPU device, whose runtime calls back at once */
+        bool harvesting, again;
 
         /* Tracked launches, oldest first, from `head` on. Under `lock`, except that only the harvester removes. No
          * native function is ever called with the lock held: runtimes call back with locks of their own. */
@@ -75,8 +81,19 @@ struct OpenclQueue {
         uint64_t last_seq;   /* given to a launch */
         uint64_t done_seq;   /* highest known complete */
         uint64_t unsafe_seq; /* in-order: nothing is safe from here on, until a launch from this number on completes */
-        uint64_t known_seq;  /* a caller knows that all up to here is complete */
-        bool harvesting, again;
+        uint64_t open_seq;   /* the newest launch without event */
+        uint64_t newest_ns;  /* when the newest launch was submitted */
+        _Atomic(LaunchKinds *) kinds;
+        _Atomic uint64_t flying_ns; /* expected device time of all launches in flight */
+        OpenclSentinel *idle;       /* for the idle edge, on the newest launch; NULL: not armed */
+
+        cl_command_queue handle;
+        int32_t priority_hint;
+        _Atomic uint32_t app_refs;
+        _Atomic uint32_t pins; /* a count and OPENCL_QUEUE_DROPPED */
+        _Atomic uint32_t life;
+
+        uint64_t known_seq;                /* a caller knows that all up to here is complete */
         bool waited;                       /* a thread waited for the launches about to be found complete */
         uint64_t saturated_since_ns;       /* a completion that was seen at once and left work behind; 0: none */
         uint64_t started_ns;               /* when the first of a batch was submitted */
@@ -88,38 +105,25 @@ struct OpenclQueue {
         uint64_t held_least_ns, held_kind; /* the shortest of those; their kind, where they have one */
 
         /* opencl-delay.c */
-        _Atomic bool turn_over; /* the queue has been held since the last launch */
-        bool begins_turn;       /* the oldest in flight is the first since then */
-        int64_t delay_ns;       /* the mean, */
-        uint32_t n_delays;      /* of so many, up to a number */
+        bool begins_turn;  /* the oldest in flight is the first since the queue was held */
+        int64_t delay_ns;  /* the mean, */
+        uint32_t n_delays; /* of so many, up to a number */
 
         /* opencl-tail.c */
-        _Atomic bool tail;            /* launches need no events */
-        _Atomic uint32_t since_point; /* launches without event since the newest with one */
         _Atomic uint32_t app_waits;   /* threads of the application that will tell when what is in flight is over */
         _Atomic uint32_t event_waits; /* threads that wait for an event of this queue */
-        uint64_t open_seq;            /* the newest launch without event */
         uint64_t covered_seq;         /* an event in the record covers all up to here */
-        _Atomic uint32_t plan_every;  /* one launch in so many has an event; 0: to be worked out */
-        _Atomic uint32_t plan_limit, plan_threshold; /* the bound then, and what it came from */
-        _Atomic uint64_t plan_kind;                  /* the kind of launches that the plan is for */
-        bool arm;                                    /* the next harvest arms the idle sentinel, tail or not */
-        uint32_t n_told;                             /* idle ends that the application's waits have told */
-        uint64_t told_seq;                           /* the newest launch at that time */
-        uint64_t untold_ns; /* when one was found that nobody had waited for; 0: the last was told */
-        uint32_t n_trusted; /* looks that relied on a wait to report the end */
-        uint64_t newest_ns; /* when the newest launch was submitted */
+        bool arm;                     /* the next harvest arms the idle sentinel, tail or not */
+        uint32_t n_told;              /* idle ends that the application's waits have told */
+        uint64_t told_seq;            /* the newest launch at that time */
+        uint64_t untold_ns;           /* when one was found that nobody had waited for; 0: the last was told */
+        uint32_t n_trusted;           /* looks that relied on a wait to report the end */
 
         /* opencl-time.c */
-        _Atomic(LaunchKinds *) kinds;
-        _Atomic uint64_t mean_ns; /* running mean of a launch's device time; 0: unknown */
         uint32_t n_mean, n_learned;
         uint64_t learned_ns; /* since opencl_time_take() */
         OpenclSample *samples;
-        _Atomic bool no_samples; /* the runtime does not tell when launches begin */
-        _Atomic uint32_t skip;   /* number of launches to skip before the next sample */
         _Atomic uint64_t random;
-        _Atomic uint64_t flying_ns; /* expected device time of all launches in flight */
 
         _Atomic uint32_t progress; /* futex: changes with every completion while somebody waits for one */
         _Atomic uint32_t bound_waiters;
@@ -128,7 +132,6 @@ struct OpenclQueue {
         _Atomic uint32_t doubt;   /* bound waiters: number of short sleeps to come */
         _Atomic uint32_t look_at; /* so many were in flight when a launch looked last; 0: it was idle since */
 
-        OpenclSentinel *idle; /* for the idle edge, on the newest launch; NULL: not armed */
         OpenclSentinel *wake; /* for a bound waiter, on the launch that it waits for */
 
         OpenclQueue *next_free;
