@@ -224,6 +224,21 @@ class Scheduled(Case):
         until(lambda: self.launches(queue) > before + 10, "it launches again")
         self.assertGreater(self.stop(p), before)
 
+    def test_one_device_for_all_runtimes(self):
+        """A client of OpenCL on the same GPU, by the id that its layer gives: who comes before holds the other."""
+        p = self.start("deep", 500)
+        queue = self.queue_of(p)
+        other = self.raw(Job=("s", self.job("opencl", Priority=10)[0]))
+        slot = other.queue(queue["device"], Backend=("s", "opencl"))
+        self.assertEqual(len(self.call("ListDevices")), 1)
+        state = lambda: self.get("State", f"{PATH}/queue/{queue['id']}", QUEUE)
+        slot.edge(1)
+        until(lambda: state() == "held", "the CUDA program is held")
+        slot.edge(0)
+        until(lambda: state() != "held", "it goes on")
+        before = self.launches(queue)
+        until(lambda: self.launches(queue) > before + 10, "it launches again")
+
     def check(self, p):
         words = [os.environ["XSCHEDCTL"], f"--bus-address={self.bus.address}", "check", str(p.pid)]
         return subprocess.run(words, capture_output=True, text=True, check=False).stdout
