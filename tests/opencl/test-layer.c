@@ -298,6 +298,23 @@ static void test_release_during_drain(void **state) {
         (void) xsched_queue_unref(xq);
 }
 
+/* Nobody would be called for its end: the queue takes it along, as the drain that it is. */
+static void test_drain_at_the_end(void **state) {
+        cl_command_queue q = queue(0);
+        XschedQueue *xq = library.last;
+
+        xq->refs++;
+        sim.no_callbacks = true;
+        xq->info.drain(xq, xq->info.userdata);
+        assert_int_equal(library.drained, 0);
+        release(q);
+        assert_int_equal(library.drained, 1);
+        assert_int_equal(library.completed, 0);
+        sim_complete_to(sim.n_events);
+        assert_int_equal(library.drained, 1);
+        (void) xsched_queue_unref(xq);
+}
+
 /* --- queues --- */
 
 static void test_references(void **state) {
@@ -504,6 +521,7 @@ int main(void) {
                         T(test_forgotten_callback),
                         T(test_drain),
                         T(test_release_during_drain),
+                        T(test_drain_at_the_end),
                         T(test_references),
                         T(test_release_with_work),
                         T(test_many_queues),
