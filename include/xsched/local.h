@@ -52,6 +52,10 @@ int xsched_queue_set_local(XschedQueue *q, const XschedLocal *local);
  * NULL. */
 XschedQueue *xsched_queue_find(const char *backend, uint64_t native);
 
+/* A layer makes the queue of an object when it sees the object made, or at its first launch. One that does the latter
+ * exports a function of this type, which makes the queue now: "xsched_cuda_make_queue". `native` has to exist. */
+typedef void (*XschedMakeQueue)(uint64_t native);
+
 /* The id of the queue's device, as in XschedQueueInfo.device. Valid as long as the caller's reference to the queue. */
 const char *xsched_queue_device(const XschedQueue *q);
 

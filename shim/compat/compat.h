@@ -46,6 +46,9 @@ typedef struct Platform {
         int (*open)(HwQueue *h, char *ret_device, char *ret_name);
         void (*close)(HwQueue *h); /* may be NULL */
 
+        /* Has a layer make its own queue for it, where that would come later. May be NULL. */
+        void (*announce)(const HwQueue *h);
+
         /* On a thread that launches on the queue from now on. May be NULL. */
         void (*attach)(const HwQueue *h);
         int (*finish)(const HwQueue *h);

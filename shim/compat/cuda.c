@@ -25,6 +25,7 @@ static struct {
         DeviceGetName get_name;
         DeviceGetPciBusId get_pci;
         StreamSynchronize synchronize;
+        XschedMakeQueue make_queue; /* the layer's; NULL: there is none */
 } cuda;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -40,8 +41,10 @@ static void find(void) {
                         {"cuDeviceGetPCIBusId", &cuda.get_pci},
                         {"cuStreamSynchronize", &cuda.synchronize},
         };
+        const RuntimeFunction layer[] = {{"xsched_cuda_make_queue", &cuda.make_queue}};
         void *library = runtime_library(names, ELEMENTSOF(names));
 
+        (void) runtime_functions(NULL, layer, ELEMENTSOF(layer));
         found = library && runtime_functions(library, functions, ELEMENTSOF(functions));
 }
 
@@ -65,6 +68,11 @@ static int cuda_open(HwQueue *h, char *ret_device, char *ret_name) {
         return 0;
 }
 
+static void cuda_announce(const HwQueue *h) {
+        if (cuda.make_queue)
+                cuda.make_queue(h->handle);
+}
+
 static void cuda_attach(const HwQueue *h) {
         (void) cuda.set_current(h->context);
 }
@@ -76,6 +84,7 @@ static int cuda_finish(const HwQueue *h) {
 static const Platform platform_cuda = {
                 .backend = "cuda",
                 .open = cuda_open,
+                .announce = cuda_announce,
                 .attach = cuda_attach,
                 .finish = cuda_finish,
 };

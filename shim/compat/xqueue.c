@@ -28,6 +28,8 @@ static void find_queue(XQueue *x) {
                         .label = "xqueue",
         };
 
+        if (h->platform->announce)
+                h->platform->announce(h);
         x->queue = xsched_queue_find(h->platform->backend, h->handle);
         x->is_layers = x->queue;
         if (!x->queue && xsched_queue_new(&info, &x->queue) < 0)

@@ -182,6 +182,16 @@ HOOK(cuLaunchCooperativeKernelMultiDevice, (CudaLaunchParams * list, unsigned n,
         return r;
 }
 
+/* --- for who schedules queues of this process --- */
+
+void xsched_cuda_make_queue(uint64_t native); /* XschedMakeQueue */
+
+_public_
+void xsched_cuda_make_queue(uint64_t native) {
+        if (native > CUDA_STREAM_PER_THREAD)
+                cuda_track_make_queue((CudaStream) (uintptr_t) native);
+}
+
 /* --- waits --- */
 
 #define WAITS_FOR_STREAM(name, PER_THREAD)                                                                             \

@@ -271,6 +271,7 @@ static int queue_register(CudaQueue *q, const CudaQueueOps *ops) {
                         .drain = q->own_default ? NULL : ops->drain,
                         .look = ops->look,
                         .userdata = q,
+                        .native = (uintptr_t) q->stream, /* 0 of default streams */
         };
         return cuda_stop_queue_new(&info, &q->xq);
 }

@@ -436,6 +436,11 @@ void cuda_track_waited_all(void) {
 
 static const CudaQueueOps track_ops = {.drain = track_drain, .look = track_look, .last_look = track_last_look};
 
+void cuda_track_make_queue(CudaStream stream) {
+        if (!cuda_has_ended())
+                (void) cuda_queue_get(stream, false, &track_ops);
+}
+
 static bool is_captured(CudaStream stream, bool per_thread) {
         int capturing = 0;
 

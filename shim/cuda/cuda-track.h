@@ -41,6 +41,9 @@ static inline void cuda_launch_end(CudaLaunch *l, CudaResult result) {
                 cuda_launch_end_slow(l, result);
 }
 
+/* Makes the queue of a stream that may have had no launch. */
+void cuda_track_make_queue(CudaStream stream);
+
 /* Finds and reports completed launches of the queue. */
 void cuda_track_harvest(CudaQueue *q);
 

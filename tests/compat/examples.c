@@ -1,55 +1,41 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Programs as people write them against XSched: the ways of its examples 2, 3, 4 and 8, with OpenCL
+ * Programs as people write them against XSched: the ways of its examples 2, 3, 4 and 8, with each runtime (examples.h)
  *
- * examples hints PRIORITY | local | manual | submit. Nothing here waits for a time to pass: each says by what has been
- * launched that it was scheduled. What is computed is checked. Prints "ready", and goes on when its input ends.
+ * examples hints PRIORITY | local [by-environment] | manual | submit | submit-locally. Nothing here waits for a time to
+ * pass: each says by what has been launched that it was scheduled. What is computed is checked. Prints "ready", and
+ * goes on when its input ends.
  */
 
 #include <pthread.h>
-#include <stdatomic.h>
+#include <sched.h>
 
-#include "../opencl/cl-test.h"
-
-#include "xsched/xsched.h"
-
-#include "xsched/opencl/hal.h"
-
-#define LAUNCHES 20
-
-typedef struct Stream {
-        cl_command_queue queue;
-        HwQueueHandle hwq;
-        XQueueHandle xq;
-        cl_mem buffer;
-        cl_int expected;
-        atomic_int launched; /* calls of the runtime that have returned */
-} Stream;
+#include "examples.h"
 
 static Stream one, two; /* low and high */
 
 static void stream_make(Stream *s) {
-        s->queue = queue_make(0);
-        s->buffer = buffer_make();
-        CHECK(OclQueueCreate(&s->hwq, s->queue) == kXSchedSuccess);
+        runtime_stream(s);
         CHECK(XQueueCreate(&s->xq, s->hwq, kPreemptLevelBlock, kQueueCreateFlagNone) == kXSchedSuccess);
         CHECK(XQueueSetLaunchConfig(s->xq, 8, 4) == kXSchedSuccess);
 }
 
 static void stream_end(Stream *s) {
-        buffer_expect(s->queue, s->buffer, s->expected);
+        runtime_expect(s);
         CHECK(XQueueDestroy(s->xq) == kXSchedSuccess);
         CHECK(HwQueueDestroy(s->hwq) == kXSchedSuccess);
-        CHECK_CL(clReleaseMemObject(s->buffer));
-        CHECK_CL(clReleaseCommandQueue(s->queue));
+        runtime_stream_end(s);
 }
 
-static void stream_launch(Stream *s, cl_uint n_waits, const cl_event *waits) {
-        CHECK_CL(launch_step(s->queue, s->buffer, 7, n_waits, waits, NULL));
-        CHECK_CL(clFlush(s->queue));
-        s->expected = step(s->expected, 7);
+static void stream_launch_as(Stream *s, bool occupy) {
+        runtime_launch(s, occupy);
+        s->n++;
         atomic_fetch_add(&s->launched, 1);
+}
+
+static void stream_launch(Stream *s) {
+        stream_launch_as(s, false);
 }
 
 /* By the program's own calls of the runtime: all of them were seen. */
@@ -69,7 +55,7 @@ static void await_count(const Stream *s, int64_t n) {
 }
 
 static void *launch_one(void *userdata) {
-        stream_launch(userdata, 0, NULL);
+        stream_launch(userdata);
         return NULL;
 }
 
@@ -86,10 +72,11 @@ static void wait_for_input(void) {
 static void give_hints(int priority) {
         stream_make(&one);
         CHECK(XHintPriority(one.xq, priority) == kXSchedSuccess);
-        for (int i = 0; i < LAUNCHES; i++)
-                stream_launch(&one, 0, NULL);
-        CHECK_CL(clFinish(one.queue));
-        expect_count(&one, LAUNCHES);
+        for (unsigned i = 0; i < LAUNCHES; i++)
+                stream_launch(&one);
+        runtime_finish(&one);
+        if (runtime_has_gates)
+                expect_count(&one, LAUNCHES);
         wait_for_input();
         stream_end(&one);
 }
@@ -97,7 +84,6 @@ static void give_hints(int priority) {
 /* Example 3: the low one does not run while the high one has something to do, be it that it waits for the host. */
 static void schedule_locally(bool by_environment) {
         pthread_t thread;
-        cl_int r;
 
         stream_make(&one);
         stream_make(&two);
@@ -105,9 +91,7 @@ static void schedule_locally(bool by_environment) {
         CHECK(XHintPriority(two.xq, 2) == kXSchedSuccess);
         if (!by_environment)
                 CHECK(XHintSetScheduler(kSchedulerLocal, kPolicyHighestPriorityFirst) == kXSchedSuccess);
-        cl_event host = clCreateUserEvent(t.context, &r);
-        CHECK_CL(r);
-        stream_launch(&two, 1, &host);
+        stream_launch_as(&two, true);
         /* What the scheduler has heard of so far it has acted on when this returns. */
         CHECK(XHintPriority(two.xq, 3) == kXSchedSuccess);
 
@@ -115,11 +99,10 @@ static void schedule_locally(bool by_environment) {
         await_count(&one, 1);
         wait_for_input();
         CHECK(atomic_load(&one.launched) == 0);
-        CHECK_CL(clSetUserEventStatus(host, CL_COMPLETE));
+        runtime_release();
         CHECK(pthread_join(thread, NULL) == 0);
         CHECK(atomic_load(&one.launched) == 1);
-        CHECK_CL(clFinish(one.queue));
-        CHECK_CL(clReleaseEvent(host));
+        runtime_finish(&one);
         stream_end(&one);
         stream_end(&two);
 }
@@ -133,9 +116,9 @@ static void schedule_by_hand(void) {
         CHECK(XQueueSuspend(one.xq, 0) == kXSchedSuccess);
         CHECK(pthread_create(&thread, NULL, launch_one, &one) == 0);
         await_count(&one, 1);
-        for (int i = 0; i < LAUNCHES; i++)
-                stream_launch(&two, 0, NULL);
-        CHECK_CL(clFinish(two.queue));
+        for (unsigned i = 0; i < LAUNCHES; i++)
+                stream_launch(&two);
+        runtime_finish(&two);
         wait_for_input();
         CHECK(atomic_load(&one.launched) == 0);
         CHECK(XQueueResume(one.xq, 0) == kXSchedSuccess);
@@ -150,12 +133,12 @@ static XResult callback(HwQueueHandle hwq, void *data) {
 
         if (hwq != s->hwq)
                 return kXSchedErrorInvalidValue;
-        stream_launch(s, 0, NULL);
+        stream_launch(s);
         return kXSchedSuccess;
 }
 
 static void submit(Stream *s) {
-        for (int i = 0; i < LAUNCHES; i++) {
+        for (unsigned i = 0; i < LAUNCHES; i++) {
                 HwCommandHandle command;
                 CHECK(HwCommandCreateCallback(&command, callback, s) == kXSchedSuccess);
                 CHECK(XQueueSubmit(s->xq, command) == kXSchedSuccess);
@@ -173,7 +156,7 @@ static void schedule_commands(void) {
         CHECK(XQueueWaitAll(two.xq) == kXSchedSuccess);
         wait_for_input();
         CHECK(atomic_load(&one.launched) == 0 && atomic_load(&two.launched) == LAUNCHES);
-        buffer_expect(two.queue, two.buffer, two.expected);
+        runtime_expect(&two);
         CHECK(XQueueResume(one.xq, 0) == kXSchedSuccess);
         CHECK(XQueueWaitAll(one.xq) == kXSchedSuccess);
         CHECK(atomic_load(&one.launched) == LAUNCHES);
@@ -182,17 +165,51 @@ static void schedule_commands(void) {
         stream_end(&two);
 }
 
+/* Examples 3 and 8: commands of the low one are not launched while one of the high one is. */
+static atomic_bool may_go_on;
+
+static XResult wait_and_launch(HwQueueHandle hwq, void *data) {
+        while (!atomic_load(&may_go_on))
+                (void) sched_yield();
+        return callback(hwq, data);
+}
+
+static void schedule_commands_locally(void) {
+        HwCommandHandle command;
+
+        stream_make(&one);
+        stream_make(&two);
+        CHECK(XHintPriority(one.xq, 1) == kXSchedSuccess);
+        CHECK(XHintPriority(two.xq, 2) == kXSchedSuccess);
+        CHECK(XHintSetScheduler(kSchedulerLocal, kPolicyHighestPriorityFirst) == kXSchedSuccess);
+        CHECK(HwCommandCreateCallback(&command, wait_and_launch, &two) == kXSchedSuccess);
+        CHECK(XQueueSubmit(two.xq, command) == kXSchedSuccess);
+        CHECK(XHintPriority(two.xq, 3) == kXSchedSuccess);
+        submit(&one);
+        CHECK(XHintPriority(one.xq, 2) == kXSchedSuccess);
+        wait_for_input();
+        CHECK(atomic_load(&one.launched) == 0);
+        atomic_store(&may_go_on, true);
+        CHECK(XQueueWait(two.xq, command) == kXSchedSuccess);
+        CHECK(XQueueWaitAll(one.xq) == kXSchedSuccess);
+        CHECK(atomic_load(&one.launched) == LAUNCHES && atomic_load(&two.launched) == 1);
+        stream_end(&one);
+        stream_end(&two);
+}
+
 int main(int argc, char *argv[]) {
         CHECK(argc >= 2);
-        test_open();
+        runtime_open();
         if (strcmp(argv[1], "hints") == 0)
                 give_hints(atoi(argv[2]));
         else if (strcmp(argv[1], "local") == 0)
                 schedule_locally(argc > 2);
         else if (strcmp(argv[1], "manual") == 0)
                 schedule_by_hand();
+        else if (strcmp(argv[1], "submit-locally") == 0)
+                schedule_commands_locally();
         else
                 schedule_commands();
-        test_close();
+        runtime_close();
         return 0;
 }

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Programs that are written against XSched's interface, by its own headers: they compile, and do what they say
 
-On PoCL, with the layer, beside a service and without. Real kernels, whose results the programs check.
+With OpenCL on PoCL, with CUDA on the driver's stand-in, and with HIP on the simulated GPU; with the layer, beside a
+service and without. The programs check what their launches have computed. RUNTIME is one of the three.
 """
 
 import os
@@ -16,6 +17,8 @@ from harness import *
 
 SOURCE = os.environ["SOURCE_DIR"]
 QUEUE = "org.xsched.Scheduler.Queue"
+NO_SERVICE = "unix:path=/nonexistent"
+RUNTIME = os.environ["RUNTIME"]
 
 
 def compiled(text, *arguments, cc="cc"):
@@ -41,13 +44,23 @@ class Headers(unittest.TestCase):
 
 
 class Examples(Case):
-    def example(self, *arguments, layer=True, address=None, **env):
+    """Of all runtimes."""
+
+    def environment(self, layer, address, **env):
         env = {**os.environ, "XSCHED_BUS_ADDRESS": address or self.bus.address, **env}
-        if layer:
+        if layer and RUNTIME == "opencl":
             env["OPENCL_LAYERS"] = os.environ["XSCHED_LAYER"]
+        elif layer and RUNTIME == "cuda":
+            env["LD_PRELOAD"] = os.environ["XSCHED_LAYER"]
+        elif layer:  # run-kfdsim preloads it before the simulator
+            env["SHIM"] = os.environ["XSCHED_LAYER"]
+        return env
+
+    def example(self, *arguments, layer=True, address=None, **env):
+        prefix = os.environ.get("TEST_PREFIX", "").split()
         p = subprocess.Popen(
-            [os.environ["TEST_EXAMPLES"], *arguments],
-            env=env,
+            [*prefix, os.environ["TEST_EXAMPLES"], *arguments],
+            env=self.environment(layer, address, **env),
             text=True,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -55,15 +68,25 @@ class Examples(Case):
         )
         self.addCleanup(p.stdout.close)
         self.addCleanup(p.kill)
-        self.assertEqual(p.stdout.readline(), "ready\n")
+        if p.stdout.readline() != "ready\n":
+            self.fail(p.communicate()[1])
         return p
 
     def end(self, p, said=""):
-        _, err = p.communicate()
+        _, err = p.communicate(timeout=DEADLINE)
         self.assertEqual((p.returncode, err), (0, said))
 
+    def run_examples(self, *arguments):
+        """Beside a service, and without one."""
+        self.end(self.example(*arguments))
+        self.end(self.example(*arguments, address=NO_SERVICE))
+
     def priorities(self):
-        return [self.get("Priority", q[4], QUEUE) for q in self.call("ListQueues")]
+        """Of the XQueue; HIP's process has queues of the hardware besides."""
+        queues = [q[4] for q in self.call("ListQueues")]
+        if RUNTIME == "hip":
+            queues = [q for q in queues if self.get("Label", q, QUEUE) == "xqueue"]
+        return [self.get("Priority", q, QUEUE) for q in queues]
 
     def test_hints(self):
         """The service knows of them. They only lower."""
@@ -76,20 +99,27 @@ class Examples(Case):
         until(lambda: self.priorities() == [0], "there is no hint")
         self.end(p)
 
-    def test_in_process(self):
-        self.end(self.example("local"))
-        self.end(self.example("local", "by-environment", XSCHED_POLICY="HPF"))
-        self.end(self.example("local", address="unix:path=/nonexistent"))
-
-    def test_manual(self):
-        self.end(self.example("manual"))
-        self.end(self.example("manual", address="unix:path=/nonexistent"))
-
     def test_commands(self):
         """With the layer, which sees what they launch, and without."""
-        self.end(self.example("submit"))
-        self.end(self.example("submit", layer=False))
-        self.end(self.example("submit", layer=False, address="unix:path=/nonexistent"))
+        for how in ("submit", "submit-locally"):
+            self.run_examples(how)
+            self.end(self.example(how, layer=False))
+            self.end(self.example(how, layer=False, address=NO_SERVICE))
+
+
+if RUNTIME != "hip":  # what HIP's own functions launch has no gate of its stream: xsched/hip/hal.h
+
+    class Launches(Examples):
+        """By the runtime's own functions."""
+
+        test_hints = test_commands = None
+
+        def test_in_process(self):
+            self.run_examples("local")
+            self.end(self.example("local", "by-environment", XSCHED_POLICY="HPF"))
+
+        def test_manual(self):
+            self.run_examples("manual")
 
 
 if __name__ == "__main__":

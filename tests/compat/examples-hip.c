@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * examples.c with HIP, on the simulated GPU, which executes no instructions: a launch is a copy to the device
+ *
+ * Each copy writes the number of the launch over those before it, and its own place behind them, so that one that
+ * lacks, comes twice or comes too late shows.
+ */
+
+#include <hip/hip_runtime_api.h>
+
+#include "examples.h"
+
+#include "xsched/hip/hal.h"
+
+#define N_MAX (2 * LAUNCHES)
+
+/* What is launched by HIP's functions goes to queues of the hardware, which streams share: xsched/hip/hal.h. */
+const bool runtime_has_gates = false;
+
+typedef struct Buffer {
+        unsigned *gpu;
+        unsigned source[N_MAX][N_MAX]; /* of each launch; in memory that the copy reads later */
+} Buffer;
+
+void runtime_open(void) {
+        CHECK(hipInit(0) == hipSuccess && hipSetDevice(0) == hipSuccess);
+}
+
+void runtime_close(void) {
+        CHECK(hipDeviceSynchronize() == hipSuccess);
+}
+
+void runtime_stream(Stream *s) {
+        hipStream_t stream;
+        Buffer *b;
+
+        CHECK(hipStreamCreate(&stream) == hipSuccess);
+        CHECK(hipHostMalloc((void **) &b, sizeof(*b), hipHostMallocDefault) == hipSuccess);
+        memset(b, 0, sizeof(*b));
+        CHECK(hipMalloc((void **) &b->gpu, sizeof(b->source[0])) == hipSuccess);
+        CHECK(hipMemcpyAsync(b->gpu, b->source[0], sizeof(b->source[0]), hipMemcpyHostToDevice, stream) == hipSuccess);
+        CHECK(hipStreamSynchronize(stream) == hipSuccess);
+        s->queue = stream;
+        s->buffer = b;
+        CHECK(HipQueueCreate(&s->hwq, stream) == kXSchedSuccess);
+}
+
+void runtime_stream_end(Stream *s) {
+        Buffer *b = s->buffer;
+
+        CHECK(hipFree(b->gpu) == hipSuccess && hipHostFree(b) == hipSuccess);
+        CHECK(hipStreamDestroy(s->queue) == hipSuccess);
+}
+
+void runtime_launch(Stream *s, bool occupy) {
+        Buffer *b = s->buffer;
+        unsigned n = s->n + 1;
+
+        CHECK(!occupy && n <= N_MAX);
+        for (unsigned i = 0; i < n; i++)
+                b->source[n - 1][i] = n;
+        CHECK(hipMemcpyAsync(b->gpu, b->source[n - 1], n * sizeof(unsigned), hipMemcpyHostToDevice, s->queue) ==
+                        hipSuccess);
+}
+
+void runtime_release(void) {
+}
+
+void runtime_finish(const Stream *s) {
+        CHECK(hipStreamSynchronize(s->queue) == hipSuccess);
+}
+
+void runtime_expect(const Stream *s) {
+        const Buffer *b = s->buffer;
+        unsigned a[N_MAX];
+
+        CHECK(hipMemcpyAsync(a, b->gpu, sizeof(a), hipMemcpyDeviceToHost, s->queue) == hipSuccess);
+        CHECK(hipStreamSynchronize(s->queue) == hipSuccess);
+        for (unsigned i = 0; i < N_MAX; i++)
+                CHECK(a[i] == (i < s->n ? s->n : 0));
+}
