@@ -31,7 +31,7 @@
 #include "user.h"
 #include "wakes.h"
 
-/* How late what was asked of sd-event may be passed on to the kernel: loop_goes_on(). */
+/* For how long sd-event may be left aside: loop_goes_on(). */
 #define LOOP_STALE_NS (1 * NSEC_PER_MSEC)
 
 static const QuickOps quick_ops = {.look = edge_look, .sync_watch = edge_sync_watch};
@@ -174,9 +174,10 @@ void manager_end_turn(Manager *m) {
                 devices_trim(m);
 }
 
-/* Whether sd-event may go on with what it was last prepared for. Each preparation costs several system calls, more than
- * the rest of a turn that hears an edge. So where turns come quickly, what handlers asked of sd-event is passed on to
- * the kernel LOOP_STALE_NS late at most. */
+/* Whether this turn leaves sd-event aside. To prepare it costs several system calls, more than the rest of a turn that
+ * hears an edge, and to wait for its descriptor beside the edges' costs another. So where turns come quickly, what
+ * handlers asked of sd-event is passed on to the kernel, and what the kernel has for it is heard, LOOP_STALE_NS late at
+ * most. */
 static bool loop_goes_on(Loop *l, uint64_t now) {
         uint64_t since = MIN(ns_sub(now, l->turned_at), LOOP_STALE_NS);
 
@@ -202,6 +203,13 @@ static int loop_prepare(Manager *m, uint64_t now) {
         return r;
 }
 
+/* Sleeps until `until_ns`, or an edge. */
+static int loop_sleep_for_edges(Manager *m, uint64_t now, uint64_t until_ns, unsigned *ret_n_woke) {
+        const struct timespec timeout = ns_to_timespec(ns_sub(until_ns, now));
+
+        return wakes_sleep(m, &timeout, ret_n_woke);
+}
+
 /* Sleeps until `until_ns`, an edge, or an event of sd-event. Returns as loop_wait(). */
 static int loop_sleep(Manager *m, uint64_t now, uint64_t until_ns, unsigned *ret_n_woke) {
         const struct timespec timeout = ns_to_timespec(ns_sub(until_ns, now));
@@ -221,15 +229,15 @@ static int loop_sleep(Manager *m, uint64_t now, uint64_t until_ns, unsigned *ret
 int manager_turn(Manager *m, uint64_t timeout_ns) {
         uint64_t now = now_ns();
         uint64_t until = timeout_ns >= NSEC_INFINITY - now ? NSEC_INFINITY : now + timeout_ns;
+        bool goes_on = loop_goes_on(&m->loop, now);
         unsigned n_woke = 0;
-        int r = 0;
 
-        if (loop_goes_on(&m->loop, now))
-                until = MIN(until, m->loop.prepared_at + LOOP_STALE_NS);
-        else
-                r = loop_prepare(m, now);
-        if (r == 0)
-                r = loop_sleep(m, now, MIN(until, dues_next(&m->dues)), &n_woke);
+        int r = goes_on ? 0 : loop_prepare(m, now);
+        until = MIN(until, dues_next(&m->dues));
+        if (goes_on)
+                r = loop_sleep_for_edges(m, now, MIN(until, m->loop.prepared_at + LOOP_STALE_NS), &n_woke);
+        else if (r == 0)
+                r = loop_sleep(m, now, until, &n_woke);
         else if (r > 0)
                 n_woke = wakes_turn(m);
         if (r < 0)

@@ -120,6 +120,7 @@ typedef struct Wakes {
         unsigned (*hear)(Manager *m); /* wakes_turn() */
         uint64_t looked_at;           /* CLOCK_MONOTONIC ns of the last hear(); 0: not yet, not all clients are there */
         bool busy;                    /* verdicts are being made */
+        bool polls;                   /* there is no epoll_pwait2() */
         sd_event_source *timer;       /* ticks while `flooded` is not empty */
         User *flooded;                /* list */
         unsigned n_flooded;

@@ -5,6 +5,7 @@
  */
 
 #include <inttypes.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <utlist.h>
 
@@ -155,12 +156,10 @@ static void woke(Client *c, uint64_t now) {
                 look(c, now);
 }
 
-unsigned wakes_turn(Manager *m) {
-        struct epoll_event events[WAKES_EVENTS_MAX];
+static unsigned hear(Manager *m, const struct epoll_event *events, int n) {
         uint64_t now = now_ns();
 
         m->wakes.looked_at = now;
-        int n = epoll_wait(m->wakes.epoll, events, WAKES_EVENTS_MAX, 0);
         if (n <= 0)
                 return 0;
         for (int i = 0; i < n; i++) {
@@ -170,6 +169,38 @@ unsigned wakes_turn(Manager *m) {
         }
         arbiter_flush(m);
         return (unsigned) n;
+}
+
+unsigned wakes_turn(Manager *m) {
+        struct epoll_event events[WAKES_EVENTS_MAX];
+
+        return hear(m, events, epoll_wait(m->wakes.epoll, events, WAKES_EVENTS_MAX, 0));
+}
+
+/* The same by two system calls, for kernels before 5.11, and where the service may not make the other one. */
+static int sleep_in_poll(Manager *m, const struct timespec *timeout, unsigned *ret_n_woke) {
+        struct pollfd fd = {.fd = m->wakes.epoll, .events = POLLIN};
+
+        if (ppoll(&fd, 1, timeout, NULL) < 0)
+                return errno == EINTR ? 0 : negative_errno();
+        *ret_n_woke = fd.revents != 0 ? wakes_turn(m) : 0;
+        return 0;
+}
+
+int wakes_sleep(Manager *m, const struct timespec *timeout, unsigned *ret_n_woke) {
+        struct epoll_event events[WAKES_EVENTS_MAX];
+
+        if (m->wakes.polls)
+                return sleep_in_poll(m, timeout, ret_n_woke);
+        int n = epoll_pwait2(m->wakes.epoll, events, WAKES_EVENTS_MAX, timeout, NULL);
+        if (n < 0 && (errno == ENOSYS || errno == EPERM)) {
+                m->wakes.polls = true;
+                return sleep_in_poll(m, timeout, ret_n_woke);
+        }
+        if (n < 0)
+                return errno == EINTR ? 0 : negative_errno();
+        *ret_n_woke = hear(m, events, n);
+        return 0;
 }
 
 /* --- life --- */

@@ -36,3 +36,7 @@ void wakes_forget(Client *c);
 
 /* Hears all edges so far. Returns how many clients woke the service. */
 unsigned wakes_turn(Manager *m);
+
+/* Sleeps until an edge, or until the timeout, and hears the edges. Returns 0 or a negative errno; *ret_n_woke is that
+ * of wakes_turn(). */
+int wakes_sleep(Manager *m, const struct timespec *timeout, unsigned *ret_n_woke);
