@@ -38,7 +38,9 @@
  *             big the tier is; a new highest tier displaces them all, once, and so does the first of several equals
  *             that contend. Without the bound a tier of n idle entities would cost n grants whenever it becomes or
  *             ceases to be the highest. Of those looked at the ones that a maximum stops, and those that have tails,
- *             are left out.
+ *             are left out. Of a large crowd whose members come in turns none of these is the next: so nobody is
+ *             granted in advance when the last POLICY_ADVANCE_MISSES that came were not of them. One that would have
+ *             been ends that.
  *   await     An entity that was chosen, and would share the device with what an equal has in flight, is granted
  *             later: drain.h.
  *   report    The granted entities are in one list, whose length is that of the reasons to be in it: concurrency + one
@@ -190,7 +192,8 @@ static void core_choose_advance(Policy *p) {
 
         while (p->n_advanced > 0)
                 p->advanced[--p->n_advanced]->advanced = false;
-        if (!highest || tier_is_taken(p, highest) || core_is_outranked(p, highest))
+        if (!highest || tier_is_taken(p, highest) || core_is_outranked(p, highest) ||
+                        highest->n_missed >= POLICY_ADVANCE_MISSES)
                 return;
         DL_FOREACH2(highest->idle, e, idle_next) {
                 if (n++ >= POLICY_ADVANCE_MAX)

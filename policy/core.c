@@ -102,6 +102,7 @@ void core_entity_ready(PolicyEntity *e, uint64_t now_ns) {
         if (e->ready)
                 return;
 
+        entity_note_advance(e);
         if (!e->kept)
                 entity_enqueue(e);
         entity_account(e);

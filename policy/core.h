@@ -101,6 +101,8 @@ struct Tier {
         bool ranked;        /* its queues are of rank.h */
         PolicyEntity *idle; /* list, the most recently ready (or new) first */
         size_t n_entities;
+        unsigned n_missed; /* entities that became ready since one of the POLICY_ADVANCE_MAX most recent idle ones did
+                            */
         uint64_t contended_until_ns;
 };
 

@@ -51,10 +51,17 @@ static void fair_node_update(AvlNode *n) {
         f->first = fair_node_first(f->first, right ? right->first : NULL);
 }
 
+/* Divides by 64 bits where that is enough, which it nearly always is: it takes a tenth of the time. */
+static fair_wide_t fair_divide(fair_wide_t sum, uint64_t by) {
+        if (likely(sum >= INT64_MIN && sum <= INT64_MAX && by <= INT64_MAX))
+                return (int64_t) sum / (int64_t) by;
+        return sum / (fair_wide_t) by;
+}
+
 /* Converts ns of run time on that many slots to virtual time. */
 static uint64_t fair_cost(uint64_t ns, uint64_t weight, uint64_t slots) {
-        return (uint64_t) ((fair_wide_t) MIN(ns, FAIR_STEP_MAX) * (fair_wide_t) (FAIR_SCALE * slots) /
-                        (fair_wide_t) weight);
+        return (uint64_t) fair_divide(
+                        (fair_wide_t) MIN(ns, FAIR_STEP_MAX) * (fair_wide_t) (FAIR_SCALE * slots), weight);
 }
 
 static int64_t fair_lag_max(const FairNode *n, uint64_t slice_ns) {
@@ -70,7 +77,7 @@ static int64_t fair_debt_max(const FairNode *n, uint64_t slice_ns) {
 /* V, rounded down. Moves the origin there, which keeps the sum small. */
 static uint64_t fair_queue_vtime(FairQueue *q) {
         if (q->weight > 0) {
-                fair_wide_t d = q->sum / (fair_wide_t) q->weight;
+                fair_wide_t d = fair_divide(q->sum, q->weight);
 
                 if (d * (fair_wide_t) q->weight > q->sum)
                         d--;
@@ -258,8 +265,7 @@ void fair_queue_charge_tail(FairQueue *q, FairNode *n, uint64_t ns, uint64_t sli
 }
 
 int64_t fair_queue_lag(FairQueue *q, const FairNode *n) {
-        return (int64_t) ((fair_wide_t) fair_ahead(fair_queue_vtime(q), n->vtime) * n->weight /
-                        (fair_wide_t) FAIR_SCALE);
+        return (int64_t) fair_divide((fair_wide_t) fair_ahead(fair_queue_vtime(q), n->vtime) * n->weight, FAIR_SCALE);
 }
 
 /* The square of a sum is n times the sum of the squares for equal ones only. */

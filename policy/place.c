@@ -21,6 +21,22 @@ void entity_idle_end(PolicyEntity *e) {
         DL_DELETE2(e->branch->tier->idle, e, idle_prev, idle_next);
 }
 
+void entity_note_advance(const PolicyEntity *e) {
+        Tier *t = e->branch->tier;
+        const PolicyEntity *other;
+        size_t n = 0;
+
+        DL_FOREACH2(t->idle, other, idle_next) {
+                if (other == e) {
+                        t->n_missed = 0;
+                        return;
+                }
+                if (++n >= POLICY_ADVANCE_MAX)
+                        break;
+        }
+        t->n_missed = MIN(t->n_missed + 1, POLICY_ADVANCE_MISSES);
+}
+
 static void entity_join_ranked(PolicyEntity *e) {
         e->fair.vtime = e->order.rank;
         e->fair.seq = e->policy->rank_seq++;

@@ -19,6 +19,9 @@ void entity_forget_fair(PolicyEntity *e);
 void entity_idle_begin(PolicyEntity *e);
 void entity_idle_end(PolicyEntity *e);
 
+/* The idle entity becomes ready: notes whether it is one of those that a tier grants in advance. */
+void entity_note_advance(const PolicyEntity *e);
+
 /* Count the entities of a tier. */
 void tier_add(Tier *t);
 void tier_subtract(Tier *t);

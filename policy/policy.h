@@ -34,8 +34,10 @@
  *     it a place, or after POLICY_TAIL_WAIT: until then the tails have the device (drain.h);
  *   - no entity runs that is stopped by a maximum, its own or one above;
  *   - idle entities: an entity of the highest tier registered is granted in advance (its first launch must not wait for
- *     a round trip), but at most POLICY_ADVANCE_MAX entities of that tier, and not while all places have entities
- *     of it, and others of it wanted them shortly before: their launches must not land in that turn. The last runner
+ *     a round trip), but at most POLICY_ADVANCE_MAX entities of that tier, the most recent ones, and not while all
+ *     places have entities of it, and others of it wanted them shortly before: their launches must not land in that
+ *     turn; nor when the last POLICY_ADVANCE_MISSES entities of it that became ready were not among those: such grants
+ *     go to the wrong ones, and each costs two words of a page. The last runner
  *     keeps its grant while it is idle and no other is ready; every other idle entity of a contended device is held;
  *   - one event costs O(log n) in the number of ready entities, and O(POLICY_ADVANCE_MAX) grants;
  *   - a ready entity that no maximum stops is held for no longer than floor.h says, whatever other parties have;
@@ -71,6 +73,7 @@
 #define POLICY_DELAY_MAX        (3600 * NSEC_PER_SEC) /* longest deadline, and longest laxity */
 #define POLICY_LEVEL_NONE       (POLICY_PRIORITY_MIN - 1)
 #define POLICY_ADVANCE_MAX      8U
+#define POLICY_ADVANCE_MISSES   16U
 #define POLICY_DEPTH_MAX        16U /* nodes on the way from an entity to the root */
 #define POLICY_MAX_MAX          10000U
 #define POLICY_MIN_MAX          100U

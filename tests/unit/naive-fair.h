@@ -108,7 +108,8 @@ struct Policy {
         PolicyNode root;
         uint64_t now, wake, order;
         uint64_t contended_until[NAIVE_TIERS];
-        int active; /* -1: none */
+        unsigned n_missed[NAIVE_TIERS]; /* who came, since one who would have been granted in advance */
+        int active;                     /* -1: none */
         uint32_t slots;
         FloorPlace *floor;
         size_t n_floor;

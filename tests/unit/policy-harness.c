@@ -199,9 +199,22 @@ void harness_move(Job *j, HarnessNode *to) {
         h->floors_changed = true;
 }
 
+/* Among those that are granted in advance, he would have been where there are no more idle ones than that. */
+static void note_advance(Job *j) {
+        unsigned *missed = &j->h->maybe_missed[job_level(j) - POLICY_PRIORITY_MIN];
+        size_t n_idle = 0;
+
+        if (j->ready)
+                return;
+        for (size_t i = 0; i < j->h->n; i++)
+                n_idle += !j->h->jobs[i]->ready && job_level(j->h->jobs[i]) == job_level(j);
+        *missed = n_idle > POLICY_ADVANCE_MAX ? *missed + 1 : 0;
+}
+
 void harness_ready(Job *j) {
         Harness *h = j->h;
 
+        note_advance(j);
         h->ops->entity_ready(j->entity, h->now_ns);
         if (h->oracle)
                 policy_naive_ops.entity_ready(j->twin, h->now_ns);
@@ -446,8 +459,10 @@ static void check_idle(Harness *h) {
         /* One more of them may be granted as the last runner, or as the one lingered for; and as many as there are
          * places, because they are kept for them. */
         n_kept = MIN(n_kept, (size_t) h->config.concurrency + 1);
+        bool missed = highest >= POLICY_PRIORITY_MIN &&
+                        h->maybe_missed[highest - POLICY_PRIORITY_MIN] >= POLICY_ADVANCE_MISSES;
         CHECK(h,
-                        harness_has(h, true) || is_taken(h, highest) || highest < h->outside ||
+                        harness_has(h, true) || is_taken(h, highest) || highest < h->outside || missed ||
                                         n_advanced + n_tails >= MIN(n_idle, (size_t) POLICY_ADVANCE_MAX));
         CHECK(h, n_advanced + n_others <= MIN(n_idle, (size_t) POLICY_ADVANCE_MAX) + 1 + n_kept);
 }

@@ -108,6 +108,8 @@ struct Harness {
         int highest;       /* priority registered */
         int outside;       /* of other devices */
         uint64_t highest_since_ns;
+        unsigned maybe_missed[POLICY_PRIORITY_MAX - POLICY_PRIORITY_MIN + 1]; /* who came in a row, of each level, when
+                                                                                 not all could be granted in advance */
         uint64_t may_be_contended_ns; /* the same, if those that a place may be kept for counted */
         uint64_t contended_ns;        /* when more than `concurrency` of them were last ready */
         HarnessFloor *floors;

@@ -141,19 +141,28 @@ static void owe(Policy *p) {
         p->owed_next = ns_add(p->now, p->config.starve_ns);
 }
 
-/* Idle, of the highest tier, and fewer than POLICY_ADVANCE_MAX such are more recent. */
-static bool advanced(const PolicyEntity *e) {
-        size_t before = 0, taken = 0;
+/* Fewer than POLICY_ADVANCE_MAX idle ones of its tier are more recent. */
+static bool is_recent(const PolicyEntity *e) {
+        size_t before = 0;
 
+        FOR_EACH(e->p, o)
+                before += !o->ready && o->tier == e->tier && o->idle_order > e->idle_order;
+        return before < POLICY_ADVANCE_MAX;
+}
+
+/* Idle, of the highest tier, and recent. */
+static bool advanced(const PolicyEntity *e) {
+        size_t taken = 0;
+
+        if (e->p->n_missed[e->tier] >= POLICY_ADVANCE_MISSES)
+                return false;
         FOR_EACH(e->p, o)
                 taken += o->chosen && o->tier == e->tier && !naive_has_turn(o);
         if (e->tier == e->p->active && taken >= e->p->slots && e->p->now < e->p->contended_until[e->tier])
                 return false;
         if (e->ready || e->draining || e->tier != highest(e->p) || naive_is_stopped(e->node) || e->tier < e->p->outside)
                 return false;
-        FOR_EACH(e->p, o)
-                before += !o->ready && o->tier == e->tier && o->idle_order > e->idle_order;
-        return before < POLICY_ADVANCE_MAX;
+        return is_recent(e);
 }
 
 static bool is_last(const PolicyEntity *e) {
@@ -344,6 +353,7 @@ static void naive_entity_ready(PolicyEntity *e, uint64_t now) {
         advance(p, now);
         if (e->ready)
                 return;
+        p->n_missed[e->tier] = is_recent(e) ? 0 : p->n_missed[e->tier] + 1;
         if (!e->kept)
                 naive_order_comes(e);
         e->ready = true;
