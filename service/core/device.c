@@ -9,6 +9,7 @@
 #include <utlist.h>
 
 #include "account-driver.h"
+#include "activity.h"
 #include "arbiter.h"
 #include "device.h"
 #include "entity-facts.h"
@@ -206,6 +207,7 @@ int device_get(Manager *m, const char *id, const char *name, const char *backend
         if (r < 0)
                 return r;
         d->ops = manager_device_config(m, id, &d->config, &d->tuning);
+        activity_follow(m, d->ops);
         PolicyCallbacks callbacks = device_callbacks(d);
         r = d->ops->new (&d->config, &callbacks, &d->policy);
         if (r < 0)
@@ -359,6 +361,7 @@ static bool config_equal(const PolicyConfig *a, const PolicyConfig *b) {
 static int device_set_policy(Device *d, const PolicyOps *ops, const PolicyConfig *config) {
         if (ops == d->ops && config_equal(config, &d->config))
                 return 0;
+        activity_follow(d->manager, ops);
         bool by_process = policy_is_by_process(d->ops);
         int r = ops == d->ops ? d->ops->configure(d->policy, config, now_ns()) : device_switch(d, ops, config);
         if (r < 0)

@@ -10,6 +10,7 @@
 #include "client.h"
 #include "entity-facts.h"
 #include "party.h"
+#include "service/base/seats.h"
 #include "user.h"
 
 static const char *const entity_kind_table[_ENTITY_KIND_MAX] = {
@@ -19,10 +20,14 @@ static const char *const entity_kind_table[_ENTITY_KIND_MAX] = {
 };
 DEFINE_STRING_TABLE_TO_STRING(entity_kind, EntityKind);
 
+static const char *group_cgroup(const Group *g) {
+        return g->origin ? g->origin->path : g->name;
+}
+
 PolicyParty entity_party(const Entity *e) {
         const Group *g = e->group;
 
-        return party_make(g->origin ? g->origin->path : g->name, g->owner, e->client ? e->client->user->uid : g->owner);
+        return party_make(group_cgroup(g), g->owner, e->client ? e->client->user->uid : g->owner);
 }
 
 static uint32_t in_relation(uint32_t own, uint32_t group, uint32_t usual) {
@@ -40,6 +45,7 @@ PolicySettings entity_settings(const Entity *e) {
         s.nice = s.priority - g->priority;
         s.party = entity_party(e);
         s.cpu_priority = e->client ? e->client->cpu_priority : 0;
+        s.active = s.active || seats_is_active(e->group->manager->seats, group_cgroup(e->group));
         return s;
 }
 

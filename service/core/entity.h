@@ -112,7 +112,7 @@ void entity_take_queue(Entity *e, Queue *q);
 
 void entity_configure(Entity *e, const PolicySettings *settings);
 
-/* Tells the policy that the party that owns the entity changed. */
+/* Tells the policy that the party that owns the entity, or another fact about the entity, changed. */
 void entity_party_changed(Entity *e);
 
 /* Called after limits of the device's shares changed: counts limited entities again. */

@@ -26,6 +26,7 @@
 #include "resolve.h"
 #include "service/base/closer.h"
 #include "service/base/messages.h"
+#include "service/base/seats.h"
 #include "service/base/subuid-file.h"
 #include "service/settings/xsched-conf.h"
 #include "user.h"
@@ -112,6 +113,7 @@ Manager *manager_free(Manager *m) {
         follow_free(m->follow);
         cpu_latency_done(&m->cpu_latency);
         subuid_file_free(m->subuids);
+        seats_free(m->seats);
         sd_event_unref(m->event);
         config_free(m->config);
         ledger_done(&m->state);
@@ -235,7 +237,9 @@ int manager_turn(Manager *m, uint64_t timeout_ns) {
         int r = goes_on ? 0 : loop_prepare(m, now);
         until = MIN(until, dues_next(&m->dues));
         if (goes_on)
-                r = loop_sleep_for_edges(m, now, MIN(until, m->loop.prepared_at + LOOP_STALE_NS), &n_woke);
+                until = MIN(until, m->loop.prepared_at + LOOP_STALE_NS);
+        if (goes_on && timeout_ns > 0)
+                r = loop_sleep_for_edges(m, now, until, &n_woke);
         else if (r == 0)
                 r = loop_sleep(m, now, until, &n_woke);
         else if (r > 0)

@@ -30,6 +30,7 @@
  *   device    one policy instance and its entities
  *   entity    a group, client or queue that gets one verdict on one device
  *   share     a group's node in the policy of a device
+ *   activity  whose entities belong to the active session of a seat
  *   gang      one verdict for a group on all its devices
  *   wakes     the eventfds of all clients; edges: reads their pages after a wake-up
  *   turn      work that is left for the end of a turn of the loop
@@ -178,6 +179,7 @@ struct Manager {
         struct Origin *origins;     /* uthash, by path; kept alive by the groups */
         User *users;                /* uthash, by uid */
         struct SubuidFile *subuids; /* subuid-file.h; NULL: every uid is a user */
+        struct Seats *seats;        /* seats.h; NULL: no device has had a policy that goes by sessions */
         Claims claims;
         struct Freezer *freezers; /* uthash, by unit; freeze.h */
 
