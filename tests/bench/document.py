@@ -88,8 +88,8 @@ def render_load(record):
     head = ["", "edges/s", "verdicts/s", "of a core", "us an edge", "yardstick", "Pss MiB"]
     text = (
         "The load is 5,000 cycles a second of ready and idle, on a contended device; 4,500 where all are active. Then "
+        "who comes is held, waits for the service and wakes it twice: when he comes, and when he is done. "
     )
-    text += "most of the verdicts are of idle clients that are granted in advance, and held when another is ready. "
     if all("yardstick_percent" in d for d in record["data"]):
         text += "The yardstick is a process that an eventfd wakes as often, and that does nothing, in the same run. "
     else:
