@@ -96,7 +96,7 @@ void arbiter_queue_ready(Queue *q, bool ready, uint64_t at) {
         queue_note_wait(q);
         device_note_cause(q->device, at);
         if (!ready)
-                tail_end(q, at);
+                tail_drained(q, at);
         entity_update_queue_at(q, at);
         rota_heard(q);
 }

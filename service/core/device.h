@@ -77,6 +77,7 @@ struct Device {
         Entity *forecasts;    /* list, by forecast.before/forecast.after */
         uint64_t forecast_at; /* next forecast_turn() */
         int yields_below;     /* entities of lower priorities yield (forecast.h) */
+        uint64_t drain_ns;    /* how long tails take: forecast_drained() */
 
         uint64_t review_at; /* earliest Entity.review_at */
         Costs costs;        /* result of `votes` */

@@ -99,6 +99,14 @@ void forecast_came(Entity *e, uint64_t at) {
                 forecast_forget(e);
 }
 
+/* --- drains --- */
+
+void forecast_drained(Device *d, uint64_t ns) {
+        uint64_t drain = MIN(ns, (uint64_t) FORECAST_PERIOD_MAX_NS);
+
+        d->drain_ns = MAX(drain, d->drain_ns - ns_sub(d->drain_ns, drain) / FORECAST_DRAINS);
+}
+
 /* --- windows --- */
 
 static bool device_forecasts(const Device *d) {
@@ -115,8 +123,11 @@ static uint64_t lead_of(const Entity *e) {
  * too much of the time since `since`. Where it may be longer than it has to be, it waits for who is late. */
 static bool make_window(const Entity *e, uint64_t first, uint64_t last, uint64_t spread, uint64_t since,
                 uint64_t *ret_open, uint64_t *ret_close) {
-        uint64_t before = lead_of(e) + spread, most = ns_sub(first, since) / FORECAST_PART;
+        uint64_t lead = lead_of(e), drain = e->device->drain_ns, most = ns_sub(first, since) / FORECAST_PART;
 
+        if (drain + spread + (last - first) + spread <= most)
+                lead = MAX(lead, drain);
+        uint64_t before = lead + spread;
         if (before + (last - first) + spread > most)
                 return false;
         *ret_open = ns_sub(first, before);

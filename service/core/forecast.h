@@ -13,8 +13,9 @@
  *     farthest from it says how exact it is. A moment within FORECAST_PERIOD_MIN_NS of the one before belongs to the
  *     same visit. A job that is late once may come by its former beat again, or a period after that visit: both are
  *     expected.
- *   - The window: it begins as long before the due time as it takes to stop a running entity. There is none if it would
- *     have to be longer than 1/FORECAST_PART of the period. If it may be longer than it has to be, it waits
+ *   - The window: it begins as long before the due time as it takes to stop a running entity, or until launches in
+ *     flight have ended. There is none if it would have to be longer than 1/FORECAST_PART of the period; where launches
+ *     in flight take longer than that allows, it does not wait for them. If it may be longer than it has to be, it waits
  *     FORECAST_LATE_NS for who is later than usual.
  *   - In the window, entities of lower priority yield: they are held, as far as the ladder chooses. It ends when
  *     the entity comes, and there is no other window before that.
@@ -44,6 +45,7 @@
 #define FORECAST_MARGIN_NS     (100 * NSEC_PER_USEC)
 #define FORECAST_PART          10U
 #define FORECAST_MAX           16U
+#define FORECAST_DRAINS        16U
 #define FORECAST_HINT_NS       (300 * NSEC_PER_USEC)
 #define FORECAST_HINT_MAX_NS   (2 * NSEC_PER_SEC) /* no hint reaches further */
 
@@ -69,6 +71,10 @@ typedef struct Forecast {
 
 /* Learns a gap. Returns whether there is a period now, and the period and its spread in ns. Pure. */
 bool forecast_learn(Forecast *f, uint64_t gap_ns, uint64_t *ret_period_ns, uint64_t *ret_spread_ns);
+
+/* Called when launches that were in flight when their queue was held have ended, after `ns`. The device's estimate is
+ * the longest of late: a shorter time lowers it by 1/FORECAST_DRAINS of the difference. */
+void forecast_drained(Device *d, uint64_t ns);
 
 /* Called when the entity became ready. */
 void forecast_came(Entity *e, uint64_t at);

@@ -51,6 +51,7 @@ void tail_begin(Queue *q) {
         if (q->tail || !q->entity || page_slot_read_in_flight(q->page_slot) == 0)
                 return;
         q->tail = true;
+        q->tail_at = now_ns();
         q->entity->n_tails++;
 }
 
@@ -70,9 +71,16 @@ void tail_end_of(Client *c) {
                         tail_end(c->slots[i].queue, now);
 }
 
+void tail_drained(Queue *q, uint64_t at) {
+        if (!q->tail)
+                return;
+        forecast_drained(q->device, ns_sub(at, q->tail_at));
+        tail_end(q, at);
+}
+
 void tail_look(Queue *q, uint64_t at) {
-        if (q->tail && page_slot_read_in_flight(q->page_slot) == 0)
-                tail_end(q, at);
+        if (page_slot_read_in_flight(q->page_slot) == 0)
+                tail_drained(q, at);
 }
 
 void tail_join(Queue *q) {

@@ -25,6 +25,9 @@
 void tail_begin(Queue *q);
 void tail_end(Queue *q, uint64_t at);
 
+/* Ends the queue's tail, if it has one, because its launches have ended. */
+void tail_drained(Queue *q, uint64_t at);
+
 /* Called when a remnant of the entity begins, or has ended: remnant.h. */
 void entity_begin_tail(Entity *e, uint64_t now);
 void entity_end_tail(Entity *e, uint64_t at);

@@ -157,6 +157,52 @@ static void test_lead(void **state) {
         two_done(&t);
 }
 
+/* A visit at `due`, and what the low one has in flight ends so long after it was held. Returns how long before the
+ * visit that was; 0: only then. */
+static uint64_t visit_behind(const Two *t, uint64_t due, uint64_t drain_ns) {
+        uint64_t since = 0;
+        bool came = false;
+
+        while (!came || now_ns() < since + drain_ns) {
+                (void) pass_until(t, now_ns() + STEP_NS);
+                if (!came && now_ns() >= due) {
+                        begin(t->h);
+                        came = true;
+                }
+                if (since == 0 && held(t->l))
+                        since = now_ns();
+                if (since > 0 && now_ns() >= since + drain_ns && page_slot_read_in_flight(t->l->page_slot) > 0)
+                        drain(t->l);
+        }
+        own_clock_pass(WORK_NS);
+        finish(t->h);
+        finish(t->l);
+        begin(t->l);
+        return ns_sub(due, since);
+}
+
+/* What is in flight has ended when the expected one comes, unless that takes too much of a period. */
+static void test_launches_in_flight(void **state) {
+        Two t = two_make(0);
+        uint64_t due = visit_regularly(&t, FORECAST_GAPS + 1), drain_ns = 700 * NSEC_PER_USEC, short_ns = drain_ns / 7;
+        uint64_t plain = visit_behind(&t, due, drain_ns);
+
+        assert_in_range(plain, FORECAST_MARGIN_NS - 2 * STEP_NS, 2 * FORECAST_MARGIN_NS);
+        assert_in_range(visit_behind(&t, due += PERIOD_NS, drain_ns), drain_ns, drain_ns + plain + 2 * STEP_NS);
+
+        /* One that was shorter says little, many do. */
+        assert_true(visit_behind(&t, due += PERIOD_NS, short_ns) > drain_ns);
+        assert_true(visit_behind(&t, due += PERIOD_NS, short_ns) > drain_ns - drain_ns / 8);
+        for (unsigned i = 0; i < 4 * FORECAST_DRAINS; i++)
+                (void) visit_behind(&t, due += PERIOD_NS, short_ns);
+        assert_true(visit_behind(&t, due += PERIOD_NS, short_ns) < short_ns + plain + drain_ns / 8);
+
+        /* Longer than a tenth of the period: the window is as if nothing were known. */
+        (void) visit_behind(&t, due += PERIOD_NS, 2 * PERIOD_NS / FORECAST_PART);
+        assert_in_range(visit_behind(&t, due += PERIOD_NS, drain_ns), plain - 2 * STEP_NS, plain + 2 * STEP_NS);
+        two_done(&t);
+}
+
 /* Of many small launches a visit is made. */
 static void test_visits_of_many_launches(void **state) {
         Two t = two_make(0);
@@ -273,6 +319,7 @@ int main(void) {
                         cmocka_unit_test(test_window),
                         cmocka_unit_test(test_late_once),
                         cmocka_unit_test(test_lead),
+                        cmocka_unit_test(test_launches_in_flight),
                         cmocka_unit_test(test_visits_of_many_launches),
                         cmocka_unit_test(test_hint),
                         cmocka_unit_test(test_hints_that_lie),
