@@ -20,6 +20,7 @@ import dbus
 NAME, PATH = "org.xsched.Scheduler", "/org/xsched/Scheduler"
 LENGTHS = (5, 100, 1200, 10000)  # of kernels, us
 PATTERNS = ("deep", "burst", "sync")
+UNUSUAL = ("failing", "unordered", "queues", "profiling", "callbacks", "forks")  # deep, see mix-tenant.c
 BURST_USEC = 12000
 GROUP_USEC = 1000  # of a deep queue, what is waited for together
 WARM_UP = 0.2
@@ -35,8 +36,9 @@ class Kind(collections.namedtuple("Kind", "usec pattern")):
         return f"{length} {self.pattern}"
 
     def arguments(self, rounds):
-        together = {"deep": GROUP_USEC, "burst": BURST_USEC}.get(self.pattern, 0) // self.usec
-        program = self.pattern if self.pattern in ("deep", "churn") else "finish"
+        deep = self.pattern == "deep" or self.pattern in UNUSUAL
+        together = BURST_USEC // self.usec if self.pattern == "burst" else GROUP_USEC // self.usec if deep else 1
+        program = self.pattern if deep or self.pattern == "churn" else "finish"
         return [program, str(rounds), str(max(together, 1))]
 
 
@@ -145,17 +147,21 @@ Work = collections.namedtuple("Work", "units busy seconds ran")  # in a window; 
 Alone = collections.namedtuple("Alone", "rate busy")  # units/s; s/unit in which the device has its work
 
 
-def measure(service, tenants, seconds):
-    """All of them at once: {tenant: Work}."""
+def measure(service, tenants, seconds, look=None):
+    """All of them at once: {tenant: Work}. `look` is called when the window opens and when it closes."""
     begin = time.monotonic_ns() + int(WARM_UP * 1e9)
     end = begin + int(seconds * 1e9)
     for t in tenants:
         t.tell(begin, end)
     sleep_until(begin)
+    if look:
+        look()
     before = service.groups()
     # Described before they end, else what they run while it is made would be missing of one and not of the other.
     sleep_until(end - 1000000)
     after = service.groups()
+    if look:
+        look()
     done = {t: json.loads(t.line()) for t in tenants}
 
     def ran(t):

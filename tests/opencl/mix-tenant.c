@@ -5,13 +5,21 @@
  *
  * mix-tenant calibrate USEC...
  *         How many rounds a kernel takes for each length, by the device's own time stamps (profiling events).
- * mix-tenant deep|finish|churn ROUNDS N
+ * mix-tenant PATTERN ROUNDS N
  *         Says "ready". Then, for each line "FROM TO" (CLOCK_MONOTONIC, ns) on standard input, works from now until TO,
  *         checks all results, and says what it did between the two.
  *
  *         deep    groups of N launches, four of them in flight: the oldest is waited for, the next is launched
  *         finish  N launches and clFinish(), again and again
  *         churn   N launches to a queue of their own, which is released at once; two such queues have work at any time
+ *
+ *         Deep, and unusual:
+ *         failing     with three launches before each that the runtime refuses
+ *         unordered   on a queue that is out of order; each launch waits for the one before
+ *         queues      on eight queues in turns; each launch waits for the one before
+ *         profiling   on a queue with profiling enabled, an event for each launch, and its time stamps read
+ *         callbacks   with a callback on the end of each group
+ *         forks       with a child process now and then, which ends at once
  *
  * What was done is counted by the device: each kernel adds one to a counter in device memory, next to what it computed.
  * The host's own count of completions says only when that was, and has to agree in the end. A unit that is under way
@@ -25,6 +33,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <sched.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cl-test.h"
@@ -33,6 +42,9 @@
 #include "tools/demo/recurrence.h"
 
 #define DEPTH          4U /* groups in flight */
+#define QUEUES         8U
+#define REFUSED        3U
+#define FORK_EVERY     32U
 #define ROUNDS_MAX     (UINT32_C(1) << 28)
 #define WARM_UP_NS     (300 * NSEC_PER_MSEC)
 #define N_REFINE       6U
@@ -54,9 +66,35 @@ static const char *const source =
                 "        }\n"
                 "}\n";
 
+typedef enum Way {
+        WAY_PLAIN,
+        WAY_FAILING,
+        WAY_UNORDERED,
+        WAY_QUEUES,
+        WAY_PROFILING,
+        WAY_CALLBACKS,
+        WAY_FORKS,
+        _WAY_MAX,
+} Way;
+
+static const char *const way_names[_WAY_MAX] = {
+                [WAY_PLAIN] = "deep",
+                [WAY_FAILING] = "failing",
+                [WAY_UNORDERED] = "unordered",
+                [WAY_QUEUES] = "queues",
+                [WAY_PROFILING] = "profiling",
+                [WAY_CALLBACKS] = "callbacks",
+                [WAY_FORKS] = "forks",
+};
+
 typedef struct Tenant {
+        Way way;
         cl_kernel kernel;
         cl_command_queue queue;
+        cl_command_queue more[QUEUES]; /* WAY_QUEUES: all but the first */
+        cl_event last;                 /* of the launch that the next one waits for */
+        unsigned n_groups;             /* launched */
+        _Atomic unsigned n_called;     /* of these, where they have callbacks */
         cl_mem state;
         size_t n_items, local;
         uint32_t rounds;
@@ -159,24 +197,84 @@ static void tenant_open(Tenant *tenant, cl_command_queue_properties properties) 
 }
 
 static void tenant_close(Tenant *tenant) {
+        if (tenant->last)
+                CHECK_CL(clReleaseEvent(tenant->last));
+        for (unsigned i = 0; i < QUEUES; i++)
+                if (tenant->more[i])
+                        CHECK_CL(clReleaseCommandQueue(tenant->more[i]));
         CHECK_CL(clReleaseCommandQueue(tenant->queue));
         CHECK_CL(clReleaseKernel(tenant->kernel));
         CHECK_CL(clReleaseMemObject(tenant->state));
         test_close();
 }
 
-static void launch_after(Tenant *tenant, const cl_event *after, cl_event *event) {
+static void launch_on(Tenant *tenant, cl_command_queue queue, const cl_event *after, cl_event *event) {
         cl_uint number = tenant->n_launches++;
 
         CHECK_CL(clSetKernelArg(tenant->kernel, 5, sizeof(number), &number));
-        CHECK_CL(clEnqueueNDRangeKernel(tenant->queue, tenant->kernel, 1, NULL, &tenant->n_items, &tenant->local,
-                        after ? 1 : 0, after, event));
+        CHECK_CL(clEnqueueNDRangeKernel(
+                        queue, tenant->kernel, 1, NULL, &tenant->n_items, &tenant->local, after ? 1 : 0, after, event));
         tenant->order = recurrence_order(tenant->order, number);
         tenant->n_rounds += tenant->rounds;
 }
 
 static void launch(Tenant *tenant, cl_event *event) {
-        launch_after(tenant, NULL, event);
+        launch_on(tenant, tenant->queue, NULL, event);
+}
+
+static void launch_refused(Tenant *tenant) {
+        for (unsigned i = 0; i < REFUSED; i++)
+                CHECK(clEnqueueNDRangeKernel(tenant->queue, tenant->kernel, 0, NULL, &tenant->n_items, &tenant->local,
+                                      0, NULL, NULL) == CL_INVALID_WORK_DIMENSION);
+}
+
+static void launch_chained(Tenant *tenant, cl_event *event) {
+        cl_command_queue queue = tenant->more[tenant->n_launches % QUEUES] ?: tenant->queue;
+        cl_event last = tenant->last;
+
+        launch_on(tenant, queue, last ? &last : NULL, &tenant->last);
+        CHECK_CL(clFlush(queue)); /* others wait for it */
+        if (last)
+                CHECK_CL(clReleaseEvent(last));
+        if (!event)
+                return;
+        *event = tenant->last;
+        CHECK_CL(clRetainEvent(*event));
+}
+
+/* The time stamps of the launch before are there, or they are not yet. */
+static void launch_profiled(Tenant *tenant, cl_event *event) {
+        cl_ulong end;
+
+        if (tenant->last) {
+                cl_int r = clGetEventProfilingInfo(tenant->last, CL_PROFILING_COMMAND_END, sizeof(end), &end, NULL);
+                CHECK(r == CL_SUCCESS || r == CL_PROFILING_INFO_NOT_AVAILABLE);
+                CHECK_CL(clReleaseEvent(tenant->last));
+        }
+        launch_on(tenant, tenant->queue, NULL, &tenant->last);
+        if (!event)
+                return;
+        *event = tenant->last;
+        CHECK_CL(clRetainEvent(*event));
+}
+
+static void CL_CALLBACK called(cl_event event, cl_int status, void *userdata) {
+        Tenant *tenant = userdata;
+
+        CHECK(status == CL_COMPLETE);
+        tenant->n_called++;
+}
+
+/* As the tenant does it: `after` is what it comes after, where that is in another queue. */
+static void launch_after(Tenant *tenant, const cl_event *after, cl_event *event) {
+        if (tenant->way == WAY_FAILING)
+                launch_refused(tenant);
+        if (tenant->way == WAY_UNORDERED || tenant->way == WAY_QUEUES)
+                launch_chained(tenant, event);
+        else if (tenant->way == WAY_PROFILING)
+                launch_profiled(tenant, event);
+        else
+                launch_on(tenant, tenant->queue, after, event);
 }
 
 /* All that was ever launched has run, once each, in order, and computed what it should. Returns the device's count. */
@@ -280,6 +378,16 @@ static void window_add(Window *w, uint64_t from, uint64_t to, unsigned n) {
         w->units += n * (double) (b - a) / (double) (to - from);
 }
 
+static void fork_once(void) {
+        pid_t pid = fork();
+        int status;
+
+        CHECK(pid >= 0);
+        if (pid == 0)
+                _exit(0);
+        CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+}
+
 /* `after`: what it comes after, where that is in another queue. */
 static void group_launch(Tenant *tenant, Group *g, const Group *after, unsigned n) {
         g->n = n;
@@ -288,6 +396,11 @@ static void group_launch(Tenant *tenant, Group *g, const Group *after, unsigned 
                 launch_after(tenant, i == 0 && after && after->event ? &after->event : NULL,
                                 i + 1 == n ? &g->event : NULL);
         CHECK_CL(clFlush(tenant->queue));
+        tenant->n_groups++;
+        if (tenant->way == WAY_CALLBACKS)
+                CHECK_CL(clSetEventCallback(g->event, CL_COMPLETE, called, tenant));
+        if (tenant->way == WAY_FORKS && tenant->n_groups % FORK_EVERY == 0)
+                fork_once();
 }
 
 static void group_wait(Group *g, Window *w) {
@@ -347,37 +460,71 @@ static void work_finish(Tenant *tenant, unsigned n, Window *w) {
         }
 }
 
+/* Each callback comes once, though perhaps a little later than the wait for its event returns. */
+static void wait_called(Tenant *tenant) {
+        uint64_t end = now_ns() + 10 * NSEC_PER_SEC;
+        unsigned n = tenant->way == WAY_CALLBACKS ? tenant->n_groups : 0;
+
+        while (tenant->n_called < n && now_ns() < end)
+                (void) sched_yield();
+        CHECK(tenant->n_called == n);
+}
+
 static void work(Tenant *tenant, const char *pattern, unsigned n, Window *w) {
         uint32_t before = tenant->n_launches;
 
         w->last_ns = now_ns();
-        if (streq(pattern, "deep"))
-                work_deep(tenant, n, w);
-        else if (streq(pattern, "churn"))
+        if (streq(pattern, "churn"))
                 work_churn(tenant, n, w);
-        else
+        else if (streq(pattern, "finish"))
                 work_finish(tenant, n, w);
+        else
+                work_deep(tenant, n, w);
         uint32_t count = check(tenant) - before;
         CHECK(count == w->completed);
+        wait_called(tenant);
         printf("{\"units\": %.3f, \"busy_ns\": %.0f, \"counted\": %" PRIu32 "}\n", w->units, w->busy_ns, count);
         CHECK(fflush(stdout) == 0);
 }
 
-static bool is_pattern(const char *s) {
-        return streq(s, "deep") || streq(s, "finish") || streq(s, "churn");
+/* The deep ones are ways. */
+static bool pattern_parse(const char *s, Way *ret) {
+        *ret = WAY_PLAIN;
+        if (streq(s, "finish") || streq(s, "churn"))
+                return true;
+        for (Way way = 0; way < _WAY_MAX; way++)
+                if (streq(s, way_names[way])) {
+                        *ret = way;
+                        return true;
+                }
+        return false;
+}
+
+static cl_command_queue_properties way_properties(Way way) {
+        return way == WAY_UNORDERED            ? CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE
+                        : way == WAY_PROFILING ? CL_QUEUE_PROFILING_ENABLE
+                                               : 0;
 }
 
 int main(int argc, char *argv[]) {
         Tenant tenant;
         char line[128];
+        Way way;
 
         if (argc > 2 && argc <= 2 + LENGTHS_MAX && streq(argv[1], "calibrate"))
                 return calibrate(argc - 2, argv + 2);
-        if (argc != 4 || !is_pattern(argv[1])) {
-                fprintf(stderr, "usage: mix-tenant calibrate USEC... | deep|finish|churn ROUNDS N\n");
+        if (argc != 4 || !pattern_parse(argv[1], &way)) {
+                fprintf(stderr, "usage: mix-tenant calibrate USEC... | PATTERN ROUNDS N\n");
                 return 2;
         }
-        tenant_open(&tenant, 0);
+        tenant_open(&tenant, way_properties(way));
+        tenant.way = way;
+        for (unsigned i = 1; way == WAY_QUEUES && i < QUEUES; i++) {
+                cl_int r;
+
+                tenant.more[i] = clCreateCommandQueue(t.context, t.device, 0, &r);
+                CHECK_CL(r);
+        }
         set_rounds(&tenant, (uint32_t) strtoul(argv[2], NULL, 10));
         unsigned n = (unsigned) strtoul(argv[3], NULL, 10);
         CHECK(tenant.rounds > 0 && n > 0);

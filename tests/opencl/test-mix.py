@@ -96,6 +96,25 @@ class Mixes(unittest.TestCase):
 
         self.judge(f"100:300: {', '.join(map(str, kinds))}", take, WITHOUT_END)
 
+    def test_unusual_programs(self):
+        """Nobody has more or less than his share by launches that fail, a queue that is out of order, many queues,
+        profiling, callbacks or children. All kernels are of one length."""
+        kinds = [Kind(1200, "deep"), *(Kind(1200, pattern) for pattern in mix.UNUSUAL)]
+        tenants = [self.tenant(kind, 0) for kind in kinds]
+        asked = 1 / len(kinds)
+
+        def take():
+            works = mix.measure(self.session.service, tenants, 2 * SECONDS)
+            got = mix.shares([works[t].units for t in tenants])
+            accounted = mix.shares([works[t].ran for t in tenants])
+            text = ", ".join(
+                f"{t.kind.pattern} {100 * g:.1f} (accounted {100 * a:.1f})" for t, g, a in zip(tenants, got, accounted)
+            )
+            off = max(max(abs(g - asked), abs(a - g)) for g, a in zip(got, accounted))
+            return mix.Verdict(off - WITHIN, 0, text)
+
+        self.judge("equals", take, WITHIN)
+
     def test_three(self):
         self.check_shares("300:200:100", (Kind(1200, "sync"),) * 3, (300, 200, 100), REAL_SHORT_TURNS)
 

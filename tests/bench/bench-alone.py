@@ -1,0 +1,87 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""GPU time of a program that is alone, as each way of counting says, and what counting costs: bench-alone.py [--quick]
+MIX-TENANT; prints JSON
+
+Runs inside of xsched-session. GPUTimeUSec beside the time in which the device had the program's work, by what it
+computed; and launches beside those of Accounting=off, in turns, so that both are of the same seconds: the differences
+of neighbouring turns say what is lost, and how well that is known."""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../lib"))
+import mix  # noqa: E402
+from mix import Kind  # noqa: E402
+
+KINDS = (Kind(5, "deep"), Kind(5, "sync"), Kind(1200, "sync"), Kind(10000, "deep"))
+MODES = ("auto", "sampled", "exact")
+SECONDS, ASK = 3, 1.2  # the driver is asked once a second, and a count begins with two answers
+TURN, TURNS = 0.4, 12
+COSTS = {Kind(5, "deep"): ("sampled",), Kind(5, "sync"): ("sampled",)}
+
+
+def set_mode(mode):
+    subprocess.run(["xschedctl", "set", "device:all", f"accounting={mode}"], check=True, stdout=subprocess.DEVNULL)
+
+
+def counted(service, tenant, seconds):
+    """(GPUTimeUSec, s, of the time between two looks; its source; what was done meanwhile)."""
+    found = []
+
+    def look():
+        found.append(service.groups()[tenant.group])
+
+    work = mix.measure(service, [tenant], seconds, look)[tenant]
+    first, last = found[0], found[-1]
+    return (last["gpu_time_usec"] - first["gpu_time_usec"]) / 1e6, last["gpu_time_source"], work
+
+
+def count(service, tenant, seconds):
+    rows = []
+    for mode in MODES:
+        set_mode(mode)
+        mix.measure(service, [tenant], ASK)
+        time, source, work = counted(service, tenant, seconds)
+        rows.append({"mode": mode, "source": source, "counted": time, "busy": work.busy, "seconds": work.seconds})
+    return rows
+
+
+def cost(service, tenant, mode, turns):
+    """What is lost in neighbouring turns with the mode and without."""
+    lost = []
+    for _ in range(turns):
+        units = {}
+        for m in ("off", mode) if len(lost) % 2 else (mode, "off"):
+            set_mode(m)
+            units[m] = mix.measure(service, [tenant], TURN)[tenant].units
+        lost.append(1 - units[mode] / units["off"])
+    return {"mode": mode, "lost": lost}
+
+
+def main():
+    arguments = [a for a in sys.argv[1:] if a != "--quick"]
+    quick = len(arguments) < len(sys.argv) - 1
+    if len(arguments) != 1:
+        sys.exit(__doc__)
+    calibration = mix.calibrate(arguments[0])
+    session = mix.Session(arguments[0], calibration["kernels"])
+    mix.go_first(session.service.pid())
+    rows = []
+    for kind in KINDS:
+        tenant = session.start(kind, "alone")
+        row = {"kind": list(kind), "counts": count(session.service, tenant, 1 if quick else SECONDS)}
+        row["costs"] = [cost(session.service, tenant, m, 4 if quick else TURNS) for m in COSTS.get(kind, ())]
+        rows.append(row)
+        session.end(tenant)
+        texts = [f"{c['mode']} ({c['source']}) {c['counted']:.3f} of {c['busy']:.3f} s" for c in row["counts"]]
+        texts += [f"{c['mode']} loses {100 * statistics.median(c['lost']):.2f} %" for c in row["costs"]]
+        print(f"{kind}: {'; '.join(texts)}", file=sys.stderr, flush=True)
+    print(json.dumps({**{k: calibration[k] for k in ("device", "driver", "gpu", "cpu")}, "rows": rows}))
+
+
+if __name__ == "__main__":
+    main()
