@@ -8,6 +8,7 @@
 #include "common/time-util.h"
 #include "shim/opencl/opencl-delay.h"
 #include "shim/opencl/opencl-record.h"
+#include "shim/opencl/opencl-stamps.h"
 #include "shim/opencl/opencl-time.h"
 
 #define PROMPT_NS (20 * NSEC_PER_USEC)
@@ -49,7 +50,7 @@ static uint64_t least_of_held(OpenclQueue *q, uint64_t *kind, uint64_t each) {
  * little above it, and in full when it happens repeatedly: then launches have become longer. */
 #define ABOVE_MAX 2U
 
-static void learn(OpenclQueue *q, uint64_t kind, uint64_t sample) {
+void opencl_guess_learn(OpenclQueue *q, uint64_t kind, uint64_t sample) {
         uint64_t mean = atomic_load_explicit(&q->mean_ns, memory_order_relaxed), most = mean + mean / 2;
 
         q->n_above = mean != 0 && sample > most ? q->n_above + 1 : 0;
@@ -68,6 +69,8 @@ static void guess(OpenclQueue *q, OpenclFound *h, uint64_t now, bool prompt) {
         if (h->unsafe || h->n_done == 0)
                 return;
         h->began_ns = opencl_delay_found(q, h->kind, h->n_done, now, prompt);
+        if (opencl_stamps_measure(q, h->kind))
+                return;
         uint64_t since = q->saturated_since_ns ?: q->started_ns, each = ns_sub(now, since) / h->n_done;
         uint64_t mean = atomic_load_explicit(&q->mean_ns, memory_order_relaxed), kind = h->kind;
         uint64_t least = among_others ? least_of_held(q, &kind, each) : 0;
@@ -75,9 +78,9 @@ static void guess(OpenclQueue *q, OpenclFound *h, uint64_t now, bool prompt) {
         if (!among_others && prompt)
                 q->n_held = 0;
         if (least > 0)
-                learn(q, kind, least);
+                opencl_guess_learn(q, kind, least);
         else if (each > 0 && ((prompt && !among_others) || mean == 0 || each < mean))
-                learn(q, h->kind, each);
+                opencl_guess_learn(q, h->kind, each);
 }
 
 uint64_t opencl_guess(OpenclQueue *q, OpenclFound *h) {

@@ -109,13 +109,13 @@ void opencl_launch_end(OpenclLaunch *l, bool failed, cl_uint n_waits, const cl_e
         PROTECT_ERRNO;
         OpenclQueue *q = l->queue;
         cl_event event = failed || !l->event ? NULL : *l->event;
-        bool tracked = false;
+        bool tracked = false, stamps = false;
 
         /* The application releases its own event, so we retain it; an event that we asked for is ours already. */
         if (event && l->event != &l->own)
                 (void) opencl_next.clRetainEvent(event);
         if (event)
-                opencl_time_submitted(q, event, l->kind);
+                stamps = opencl_time_submitted(q, event, l->kind);
         else
                 opencl_time_skipped(q);
         if (event || (!failed && !l->event)) {
@@ -124,6 +124,7 @@ void opencl_launch_end(OpenclLaunch *l, bool failed, cl_uint n_waits, const cl_e
                                 .kind = safe ? OPENCL_TRACK_SAFE : OPENCL_TRACK_UNSAFE,
                                 .what = l->kind,
                                 .start_ns = l->start_ns,
+                                .stamps = stamps,
                                 .covers = l->covers,
                 };
                 tracked = opencl_track(q, event, &t);

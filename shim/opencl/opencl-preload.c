@@ -34,6 +34,7 @@ static const struct {
                 HELPER(clGetCommandQueueInfo),
                 HELPER(clGetDeviceIDs),
                 HELPER(clGetDeviceInfo),
+                HELPER(clGetEventProfilingInfo),
                 HELPER(clGetPlatformInfo),
                 HELPER(clReleaseEvent),
                 HELPER(clRetainEvent),

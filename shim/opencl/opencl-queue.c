@@ -83,6 +83,8 @@ static void queue_reset(OpenclQueue *q) {
         opencl_delay_reset(q);
         atomic_store(&q->flying_ns, 0);
         opencl_time_reset(q);
+        q->stamps = q->stamped = false;
+        atomic_store(&q->n_stamp_refusals, 0);
         atomic_store(&q->waits_unknown, false);
         atomic_store(&q->n_tracked, 0);
         atomic_store(&q->multi_threaded, false);

@@ -39,6 +39,7 @@ typedef struct OpenclTracked {
         bool safe;            /* it completes without further action of the host */
         bool drain;           /* not a launch, but a marker behind untracked launches */
         bool point;           /* not a launch, but a marker that closes a tail */
+        bool stamps;          /* its time stamps are to be read: opencl-stamps.h */
 } OpenclTracked;
 
 /* A completion callback that we have requested from the runtime. It has memory of its own, because a runtime may forget
@@ -124,6 +125,11 @@ struct OpenclQueue {
         uint64_t learned_ns; /* since opencl_time_take() */
         OpenclSample *samples;
         _Atomic uint64_t random;
+
+        /* opencl-stamps.c */
+        bool stamps;                       /* the queue has profiling enabled, and callbacks are late */
+        bool stamped;                      /* a stamp was read */
+        _Atomic uint32_t n_stamp_refusals; /* consecutive */
 
         _Atomic uint32_t progress; /* futex: changes with every completion while somebody waits for one */
         _Atomic uint32_t bound_waiters;

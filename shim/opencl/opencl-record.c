@@ -66,6 +66,7 @@ bool opencl_record_push(OpenclQueue *q, cl_event event, const OpenclTrack *t) {
                         .safe = own_safe && q->unsafe_seq <= q->done_seq,
                         .drain = drain,
                         .point = point,
+                        .stamps = t->stamps,
         };
         atomic_store_explicit(&q->flying_ns, atomic_load_explicit(&q->flying_ns, memory_order_relaxed) + expected,
                         memory_order_relaxed);

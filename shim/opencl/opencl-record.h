@@ -18,6 +18,7 @@ typedef struct OpenclTrack {
         OpenclTrackKind kind;
         uint64_t what;     /* opencl_time_kind() */
         uint64_t start_ns; /* when it was submitted: the device cannot have begun before */
+        bool stamps;       /* read its time stamps: opencl-stamps.h */
         uint64_t covers;   /* its completion implies that of all up to here: see opencl-tail.h */
 } OpenclTrack;
 

@@ -8,6 +8,7 @@
 
 #include "common/macro.h"
 #include "common/time-util.h"
+#include "shim/opencl/opencl-stamps.h"
 #include "shim/opencl/opencl-time.h"
 
 /* One launch of so many is measured, on average: fewer where launches are short compared with the cost of a
@@ -183,12 +184,18 @@ void opencl_time_give_up(OpenclQueue *q, cl_event event) {
 }
 
 bool opencl_time_is_due(const OpenclQueue *q, uint64_t kind) {
-        if (!q->callbacks_prompt || atomic_load_explicit(&q->no_samples, memory_order_relaxed))
+        if (q->callbacks_prompt ? atomic_load_explicit(&q->no_samples, memory_order_relaxed)
+                                : !opencl_stamps_are_kept(q))
                 return false;
         return opencl_time_expected(q, kind) == 0 || atomic_load_explicit(&q->skip, memory_order_relaxed) == 0;
 }
 
-static uint32_t sample_every(uint64_t mean) {
+/* One launch in so many is a sample. */
+static uint32_t sample_every(const OpenclQueue *q) {
+        uint64_t mean = atomic_load_explicit(&q->mean_ns, memory_order_relaxed);
+
+        if (!q->callbacks_prompt)
+                return opencl_stamps_every(mean);
         if (mean >= MIDDLE_NS)
                 return mean >= LONG_NS ? EVERY_LONG : EVERY_MIDDLE;
         return mean == 0 ? EVERY_SHORT : (uint32_t) CLAMP(SHORT_APART_NS / mean, EVERY_SHORT, EVERY_TINY);
@@ -199,14 +206,12 @@ static bool sample_is_taken(OpenclQueue *q, uint64_t kind) {
         if (!opencl_time_is_due(q, kind))
                 return false;
 
-        uint64_t mean = atomic_load_explicit(&q->mean_ns, memory_order_relaxed);
         uint64_t r = atomic_load_explicit(&q->random, memory_order_relaxed);
         r ^= r << 13;
         r ^= r >> 7;
         r ^= r << 17;
         atomic_store_explicit(&q->random, r, memory_order_relaxed);
-        uint32_t every = sample_every(mean);
-        atomic_store_explicit(&q->skip, (uint32_t) (r >> 32) % (2 * every - 1), memory_order_relaxed);
+        atomic_store_explicit(&q->skip, (uint32_t) (r >> 32) % (2 * sample_every(q) - 1), memory_order_relaxed);
         return true;
 }
 
@@ -245,16 +250,19 @@ void opencl_time_skipped(OpenclQueue *q) {
                 atomic_store_explicit(&q->skip, skip - 1, memory_order_relaxed);
 }
 
-void opencl_time_submitted(OpenclQueue *q, cl_event event, uint64_t kind) {
+bool opencl_time_submitted(OpenclQueue *q, cl_event event, uint64_t kind) {
         if (!sample_is_taken(q, kind)) {
                 opencl_time_skipped(q);
-                return;
+                return false;
         }
+        if (!q->callbacks_prompt)
+                return true;
         OpenclSample *s = malloc(sizeof(*s));
         if (!s)
-                return;
+                return false;
         *s = (OpenclSample){.event = event, .kind = kind};
         asking = s;
         sample_start(q, event, s);
         asking = NULL;
+        return false;
 }

@@ -31,9 +31,10 @@ uint64_t opencl_time_expected(const OpenclQueue *q, uint64_t kind);
 /* Returns whether the next launch becomes a sample, if it is of this kind. */
 bool opencl_time_is_due(const OpenclQueue *q, uint64_t kind);
 
-/* A launch has been submitted: without an event, or with one, by which it may become a sample. */
+/* A launch has been submitted: without an event, or with one, by which it may become a sample. Returns whether its time
+ * stamps are to be read when it is complete. */
 void opencl_time_skipped(OpenclQueue *q);
-void opencl_time_submitted(OpenclQueue *q, cl_event event, uint64_t kind);
+bool opencl_time_submitted(OpenclQueue *q, cl_event event, uint64_t kind);
 
 /* Under the queue's lock. Learns that launches of one kind, or of several (`kind` 0), took `ns` each. */
 void opencl_time_learn(OpenclQueue *q, uint64_t kind, uint64_t ns);

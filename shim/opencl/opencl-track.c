@@ -23,6 +23,7 @@
 #include "shim/opencl/opencl-guess.h"
 #include "shim/opencl/opencl-limit.h"
 #include "shim/opencl/opencl-sentinel.h"
+#include "shim/opencl/opencl-stamps.h"
 #include "shim/opencl/opencl-tail.h"
 #include "shim/opencl/opencl-time.h"
 
@@ -53,13 +54,15 @@ typedef struct Batch {
         OpenclEventStatus status[BATCH];
         size_t n, n_over;
         uint64_t known_seq, idle_seq, wake_seq;
+        uint64_t stamp_kind, stamp_ns;
+        bool stamped;   /* a launch of that kind was asked for its time; 0: it does not say */
         bool any_order; /* a pending launch says nothing about later ones */
         bool stopped;   /* it ended at a pending launch */
 } Batch;
 
 static void batch_fill(OpenclQueue *q, size_t skip, Batch *b) {
         b->any_order = !atomic_load(&q->in_order) || atomic_load(&q->multi_threaded);
-        b->stopped = false;
+        b->stopped = b->stamped = false;
         b->known_seq = q->known_seq;
         b->idle_seq = q->idle ? q->idle->seq : 0;
         b->wake_seq = q->wake ? q->wake->seq : 0;
@@ -98,8 +101,22 @@ static void batch_query(Batch *b) {
         }
 }
 
+/* Of the newest sample that is complete. */
+static void batch_read_stamps(Batch *b) {
+        for (size_t i = b->n; i > 0 && !b->stamped; i--) {
+                const OpenclTracked *t = b->tracked + i - 1;
+                if (b->status[i - 1] != OPENCL_EVENT_COMPLETE || !t->stamps)
+                        continue;
+                b->stamp_kind = t->kind;
+                b->stamp_ns = opencl_stamps_read(t->event);
+                b->stamped = true;
+        }
+}
+
 static void batch_count(OpenclQueue *q, const Batch *b, OpenclFound *h) {
         q->known_seq = MAX(q->known_seq, b->known_seq);
+        if (b->stamped)
+                opencl_stamps_learn(q, b->stamp_kind, b->stamp_ns);
         for (size_t i = 0; i < b->n; i++) {
                 const OpenclTracked *t = b->tracked + i;
                 if (b->status[i] == OPENCL_EVENT_PENDING)
@@ -178,6 +195,7 @@ static bool harvest_batch(OpenclQueue *q, size_t *skip, OpenclFound *h) {
         batch_fill(q, *skip, &b);
         (void) pthread_mutex_unlock(&q->lock);
         batch_query(&b);
+        batch_read_stamps(&b);
         (void) pthread_mutex_lock(&q->lock);
         if (b.n_over > 0) {
                 batch_count(q, &b, h);

@@ -170,6 +170,22 @@ static cl_int CL_API_CALL sim_clGetEventInfo(
         return CL_SUCCESS;
 }
 
+static cl_int CL_API_CALL sim_clGetEventProfilingInfo(
+                cl_event e, cl_profiling_info what, size_t size, void *value, size_t *size_ret) {
+        const cl_ulong start = 1234567;
+        cl_int r = CL_PROFILING_INFO_NOT_AVAILABLE;
+
+        scribble();
+        (void) pthread_mutex_lock(&lock);
+        sim.n.stamps += what == CL_PROFILING_COMMAND_END;
+        if (e->queue && e->queue->profiling && e->status == CL_COMPLETE && sim.stamp_ns > 0) {
+                *(cl_ulong *) value = start + (what == CL_PROFILING_COMMAND_END ? sim.stamp_ns : 0);
+                r = CL_SUCCESS;
+        }
+        (void) pthread_mutex_unlock(&lock);
+        return r;
+}
+
 static cl_int CL_API_CALL sim_clSetEventCallback(
                 cl_event e, cl_int status, void(CL_CALLBACK *function)(cl_event, cl_int, void *), void *userdata) {
         scribble();
@@ -218,6 +234,7 @@ static cl_command_queue CL_API_CALL sim_clCreateCommandQueue(
         cl_command_queue q = calloc(1, sizeof(*q));
         q->refs = 1;
         q->in_order = !(properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
+        q->profiling = properties & CL_QUEUE_PROFILING_ENABLE;
         sim.n.queues_alive++;
         return q;
 }
@@ -395,6 +412,7 @@ const cl_icd_dispatch sim_dispatch = {
                 F(clRetainEvent),
                 F(clReleaseEvent),
                 F(clGetEventInfo),
+                F(clGetEventProfilingInfo),
                 F(clSetEventCallback),
                 F(clCreateUserEvent),
                 F(clSetUserEventStatus),

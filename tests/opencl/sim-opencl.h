@@ -17,7 +17,7 @@
 
 struct _cl_command_queue {
         int refs;
-        bool in_order;
+        bool in_order, profiling;
 };
 
 typedef struct SimCallback {
@@ -36,7 +36,7 @@ struct _cl_event {
 
 /* What the application and the layer have done at the runtime. */
 typedef struct SimCounters {
-        int enqueues, markers, finishes, flushes, retains, queries, callbacks, queue_releases;
+        int enqueues, markers, finishes, flushes, retains, queries, callbacks, queue_releases, stamps;
         int events_alive, queues_alive;
 } SimCounters;
 
@@ -47,6 +47,7 @@ typedef struct Sim {
         bool is_cpu;                            /* the devices, for queues made from now on */
         bool late_callbacks;                    /* callbacks wait for sim_call_back() */
         bool no_callbacks;                      /* none is taken */
+        uint64_t stamp_ns;                      /* what the device says of a launch; 0: nothing */
         void (*in_marker)(cl_command_queue q);  /* called from inside the next enqueue of a marker */
         void (*in_query)(void);                 /* called before an event is asked about */
         void (*in_finish)(void);                /* called before all is complete */

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * The device's own time stamps of launches (profiling events)
+ *
+ * Where the runtime calls back late, how long launches take is estimated from when they are found complete
+ * (opencl-guess.h). That is more than they take where another process has the device meanwhile, and where a program
+ * waits for each launch: the way to the device and back is in it. The stamps of a launch's event say it as it is, from
+ * its start to its end on the device. Where a queue keeps them, and one has been read, launches are measured by them.
+ *
+ * Only where callbacks are late: elsewhere the runtime is asked itself (opencl-time.h). An event with stamps costs a
+ * launch some microseconds, so one launch in 2 ms of them is a sample, at random, and one in OPENCL_STAMPS_EVERY at
+ * least. It is read when it is found complete: no launch is waited for.
+ */
+
+#include "shim/opencl/opencl-queue.h"
+
+#define OPENCL_STAMPS_EVERY 64U
+
+/* Whether the queue keeps stamps, as far as is known. */
+bool opencl_stamps_are_kept(const OpenclQueue *q);
+
+/* One launch in so many, of launches that take `mean_ns`, is a sample. */
+uint32_t opencl_stamps_every(uint64_t mean_ns);
+
+/* Without the lock. Asks a completed launch how long the device had it, in ns; 0: it does not say. */
+uint64_t opencl_stamps_read(cl_event event);
+
+/* Under the lock. A launch of this kind took so long. */
+void opencl_stamps_learn(OpenclQueue *q, uint64_t kind, uint64_t ns);
+
+/* Under the lock. Whether launches of this kind are measured by stamps. */
+bool opencl_stamps_measure(const OpenclQueue *q, uint64_t kind);
