@@ -45,6 +45,14 @@ static uint64_t time_left(CudaQueue *q, uint32_t n) {
         return ns_sub(atomic_load(&q->flying_ns) / all * n, ns_sub(now_ns(), atomic_load(&q->since_ns)));
 }
 
+/* Whether the device has almost finished the oldest launch, so that the next one may be submitted meanwhile. Of one
+ * that is overdue it is not known. */
+static bool is_almost_done(CudaQueue *q, uint64_t lead_ns) {
+        uint64_t left = lead_ns > 0 ? time_left(q, 1) : 0;
+
+        return left > 0 && left < lead_ns;
+}
+
 /* Not nanosleep(): that is a cancellation point, and a launch is none. */
 static void sleep_for(uint64_t ns) {
         struct timespec ts = ns_to_timespec(ns);
@@ -81,8 +89,7 @@ static void bound_wait_slow(CudaQueue *q, uint32_t limit) {
                 if (n < before)
                         progress_at = now;
                 before = n;
-                /* The device has almost finished the oldest launch, so the next one may be submitted meanwhile. */
-                if (n <= keep || (n == keep + 1 && lead > 0 && time_left(q, 1) < lead))
+                if (n <= keep || (n == keep + 1 && is_almost_done(q, lead)))
                         return;
                 if (now - progress_at >= GIVE_UP_NS) {
                         atomic_store(&q->grace, MIN(atomic_load(&q->grace) + 1, GRACE_MAX));

@@ -20,8 +20,9 @@
  * when that is far off.
  *
  * A sleep that is too long leaves the device idle, and makes the launch look as long as the sleep was: so the estimate
- * that the sleep came from would stay too high. Therefore sleeps are half as long for some launches after one that was
- * over when the sleep ended, and what is learned from those is what launches take.
+ * that the sleep came from would stay too high. Therefore sleeps are half as long, or left out where they would be
+ * short, for some launches after one that was over when the sleep ended, and what is learned from those is what
+ * launches take.
  */
 
 #include <sched.h>
@@ -66,11 +67,22 @@ static void relax(void) {
 #endif
 }
 
+/* How long the oldest `n` launches take, by their kinds, as far as it is known. */
+static uint64_t expected_of_oldest(OpenclQueue *q, uint32_t n) {
+        uint64_t sum = 0;
+
+        (void) pthread_mutex_lock(&q->lock);
+        for (size_t i = q->head; i < q->n && i < q->head + n; i++)
+                sum += q->tracked[i].expected_ns;
+        (void) pthread_mutex_unlock(&q->lock);
+        return sum;
+}
+
 /* Remaining time of the launches that the caller waits for, as far as it is known. */
 static uint64_t time_left(OpenclQueue *q, uint32_t n, uint64_t since) {
         uint64_t head_since = atomic_load(&q->head_since_ns);
 
-        return ns_sub(atomic_load(&q->mean_ns) * n, ns_sub(now_ns(), head_since ?: since));
+        return ns_sub(expected_of_oldest(q, n), ns_sub(now_ns(), head_since ?: since));
 }
 
 /* Returns whether it has slept. */
@@ -80,8 +92,9 @@ static bool wait_a_little(OpenclQueue *q, uint32_t seen, uint64_t expected_ns) {
                 (void) futex(&q->progress, FUTEX_WAIT_PRIVATE, seen, &ts, 0);
                 return false;
         }
-        if (expected_ns >= SLEEP_MIN_NS) {
-                uint64_t most = atomic_load(&q->doubt) > 0 ? expected_ns / 2 : expected_ns - WAKE_UP_EARLY_NS;
+        bool doubt = atomic_load(&q->doubt) > 0;
+        if (expected_ns >= (doubt ? 2 * SLEEP_MIN_NS : SLEEP_MIN_NS)) {
+                uint64_t most = doubt ? expected_ns / 2 : expected_ns - WAKE_UP_EARLY_NS;
                 struct timespec ts = ns_to_timespec(MIN(most, LOOK_ANYWAY_NS));
                 (void) nanosleep(&ts, NULL);
                 return true;
@@ -101,13 +114,17 @@ static void note_sleep(OpenclQueue *q, bool slept) {
                 atomic_store(&q->doubt, doubt - 1);
 }
 
-/* Whether the device has almost finished the oldest launch. */
+/* Whether the device has almost finished the oldest launch. One that is overdue was not what is known of its kind, and
+ * says nothing about how long it will go on. */
 static bool is_almost_done(OpenclQueue *q, uint64_t lead_ns) {
         if (lead_ns == 0)
                 return false;
 
-        uint64_t since = atomic_load(&q->head_since_ns), mean = atomic_load(&q->mean_ns);
-        return since != 0 && mean > lead_ns && now_ns() - since >= mean - lead_ns;
+        uint64_t since = atomic_load(&q->head_since_ns), expected = expected_of_oldest(q, 1);
+        if (since == 0 || expected <= lead_ns)
+                return false;
+        uint64_t elapsed = ns_sub(now_ns(), since);
+        return elapsed >= expected - lead_ns && elapsed < expected + lead_ns;
 }
 
 static void bound_wait_slow(OpenclQueue *q, uint32_t limit) {
@@ -140,7 +157,8 @@ static void bound_wait_slow(OpenclQueue *q, uint32_t limit) {
                         atomic_store(&q->grace, MIN(grace + 1, GRACE_MAX));
                         break;
                 }
-                slept = wait_a_little(q, seen, time_left(q, n - keep, progress_at));
+                /* With a lead two are in flight for a moment: when the first has ended is when the other began. */
+                slept = wait_a_little(q, seen, time_left(q, keep == 0 ? 1 : n - keep, progress_at));
         }
         atomic_fetch_sub(&q->bound_waiters, 1);
 }

@@ -85,6 +85,7 @@ static void queue_reset(OpenclQueue *q) {
         opencl_time_reset(q);
         q->stamps = q->stamped = false;
         atomic_store(&q->n_stamp_refusals, 0);
+        atomic_store(&q->sampled_ns, 0);
         atomic_store(&q->waits_unknown, false);
         atomic_store(&q->n_tracked, 0);
         atomic_store(&q->multi_threaded, false);

@@ -130,6 +130,7 @@ struct OpenclQueue {
         bool stamps;                       /* the queue has profiling enabled, and callbacks are late */
         bool stamped;                      /* a stamp was read */
         _Atomic uint32_t n_stamp_refusals; /* consecutive */
+        _Atomic uint64_t sampled_ns;       /* when the newest sample was submitted */
 
         _Atomic uint32_t progress; /* futex: changes with every completion while somebody waits for one */
         _Atomic uint32_t bound_waiters;

@@ -5,7 +5,6 @@
  */
 
 #include "shim/opencl/opencl-stamps.h"
-#include "common/time-util.h"
 #include "shim/opencl/opencl-guess.h"
 #include "shim/opencl/opencl-time.h"
 
@@ -16,6 +15,10 @@
 
 bool opencl_stamps_are_kept(const OpenclQueue *q) {
         return q->stamps && atomic_load_explicit(&q->n_stamp_refusals, memory_order_relaxed) < REFUSALS_MAX;
+}
+
+bool opencl_stamps_are_late(const OpenclQueue *q) {
+        return ns_sub(now_ns(), atomic_load_explicit(&q->sampled_ns, memory_order_relaxed)) >= OPENCL_STAMPS_LATE_NS;
 }
 
 uint32_t opencl_stamps_every(uint64_t mean_ns) {

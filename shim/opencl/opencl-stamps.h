@@ -10,16 +10,21 @@
  * its start to its end on the device. Where a queue keeps them, and one has been read, launches are measured by them.
  *
  * Only where callbacks are late: elsewhere the runtime is asked itself (opencl-time.h). An event with stamps costs a
- * launch some microseconds, so one launch in 2 ms of them is a sample, at random, and one in OPENCL_STAMPS_EVERY at
- * least. It is read when it is found complete: no launch is waited for.
+ * launch some microseconds (BENCHMARKS.md), so one launch in 2 ms of them is a sample, at random, one in
+ * OPENCL_STAMPS_EVERY at least, and the next one where the last was OPENCL_STAMPS_LATE_NS ago: launches may have become
+ * longer. It is read when it is found complete: no launch is waited for. Profiling is not enabled for this where the
+ * application has not done that: it would cost the application's own events as much.
  */
 
+#include "common/time-util.h"
 #include "shim/opencl/opencl-queue.h"
 
-#define OPENCL_STAMPS_EVERY 64U
+#define OPENCL_STAMPS_EVERY   64U
+#define OPENCL_STAMPS_LATE_NS (20 * NSEC_PER_MSEC)
 
-/* Whether the queue keeps stamps, as far as is known. */
+/* Whether the queue keeps stamps, as far as is known, and the last sample was long ago. */
 bool opencl_stamps_are_kept(const OpenclQueue *q);
+bool opencl_stamps_are_late(const OpenclQueue *q);
 
 /* One launch in so many, of launches that take `mean_ns`, is a sample. */
 uint32_t opencl_stamps_every(uint64_t mean_ns);

@@ -187,7 +187,8 @@ bool opencl_time_is_due(const OpenclQueue *q, uint64_t kind) {
         if (q->callbacks_prompt ? atomic_load_explicit(&q->no_samples, memory_order_relaxed)
                                 : !opencl_stamps_are_kept(q))
                 return false;
-        return opencl_time_expected(q, kind) == 0 || atomic_load_explicit(&q->skip, memory_order_relaxed) == 0;
+        return opencl_time_expected(q, kind) == 0 || atomic_load_explicit(&q->skip, memory_order_relaxed) == 0 ||
+                        (!q->callbacks_prompt && opencl_stamps_are_late(q));
 }
 
 /* One launch in so many is a sample. */
@@ -255,8 +256,10 @@ bool opencl_time_submitted(OpenclQueue *q, cl_event event, uint64_t kind) {
                 opencl_time_skipped(q);
                 return false;
         }
-        if (!q->callbacks_prompt)
+        if (!q->callbacks_prompt) {
+                atomic_store_explicit(&q->sampled_ns, now_ns(), memory_order_relaxed);
                 return true;
+        }
         OpenclSample *s = malloc(sizeof(*s));
         if (!s)
                 return false;

@@ -501,7 +501,7 @@ uint32_t xsched_queue_limit_for(XschedQueue *q, uint64_t each_ns) {
 }
 
 uint64_t xsched_queue_lead(XschedQueue *q) {
-        return 0;
+        return library.lead_ns;
 }
 
 void xsched_queue_started(XschedQueue *q, uint64_t since_ns) {

@@ -90,7 +90,7 @@ struct XschedQueue {
 typedef struct FakeLibrary {
         bool track, held;
         uint32_t limit;
-        uint64_t budget_ns, each_ns; /* each_ns: what was asked last */
+        uint64_t budget_ns, lead_ns, each_ns; /* each_ns: what was asked last */
         int launches, nowait, completed, drained, boosts, looks, queues_alive;
         uint64_t device_ns, started_ns; /* started_ns: what was said last */
         XschedQueue *last;              /* made */

@@ -111,6 +111,29 @@ static void test_who_is_not_asked(void **state) {
         release(q);
 }
 
+/* A program whose launches are known to be short goes on to long ones: the next one is asked after so long. */
+static void test_launches_become_longer(void **state) {
+        cl_command_queue q = queue(CL_QUEUE_PROFILING_ENABLE);
+
+        sim.stamp_ns = 10 * NSEC_PER_USEC;
+        library.track = true;
+        for (int i = 0; i < 200; i++) {
+                launch_kernel(q, 0, NULL);
+                finish(q);
+        }
+        sim.n.stamps = 0;
+        sim.stamp_ns = OPENCL_STAMPS_LATE_NS;
+        for (int i = 0; i < 20; i++) {
+                launch_kernel(q, 0, NULL);
+                run_for(OPENCL_STAMPS_LATE_NS);
+                finish(q);
+        }
+        assert_in_range(sim.n.stamps, 19, 20);
+        assert_in_range(opencl_time_expected(opencl_queue_find(q), kind(0)), OPENCL_STAMPS_LATE_NS / 2,
+                        OPENCL_STAMPS_LATE_NS);
+        release(q);
+}
+
 /* Then it is as without, and the runtime is left in peace. */
 static void test_runtime_that_keeps_none(void **state) {
         cl_command_queue q = queue(CL_QUEUE_PROFILING_ENABLE);
@@ -126,6 +149,7 @@ int main(void) {
                         cmocka_unit_test_setup_teardown(test_measured, layer_setup, layer_teardown),
                         cmocka_unit_test_setup_teardown(test_asks_seldom, layer_setup, layer_teardown),
                         cmocka_unit_test_setup_teardown(test_who_is_not_asked, layer_setup, layer_teardown),
+                        cmocka_unit_test_setup_teardown(test_launches_become_longer, layer_setup, layer_teardown),
                         cmocka_unit_test_setup_teardown(test_runtime_that_keeps_none, layer_setup, layer_teardown),
         };
 

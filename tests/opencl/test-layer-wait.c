@@ -26,6 +26,8 @@
 
 typedef struct Device {
         uint64_t now_ns, free_at_ns, idle_ns, busy_ns;
+        uint64_t way_ns;   /* from an enqueue to the device */
+        uint64_t early_ns; /* the longest time that a launch was there before the device was free */
         uint64_t ends[SIM_COMMANDS_MAX];
         int n_given, n_over, first; /* first: of its commands among the runtime's */
 } Device;
@@ -52,12 +54,17 @@ static void look(void) {
 }
 
 /* The device has it from its enqueue on, which is the last that happens in a launch but for looks. */
-static void launch_one(cl_command_queue q, uint64_t ns) {
-        launches(q, 1);
-        uint64_t start = MAX(device.now_ns, device.free_at_ns);
+static void launch_given(cl_command_queue q, cl_kernel kernel, const size_t *items, uint64_t ns) {
+        assert_int_equal(cl->clEnqueueNDRangeKernel(q, kernel, 1, NULL, items, NULL, 0, NULL, NULL), CL_SUCCESS);
+        uint64_t there = device.now_ns + device.way_ns, start = MAX(there, device.free_at_ns);
+        device.early_ns = MAX(device.early_ns, start - there);
         device.idle_ns += start - device.free_at_ns;
         device.busy_ns += ns;
         device.free_at_ns = device.ends[device.n_given++] = start + ns;
+}
+
+static void launch_one(cl_command_queue q, uint64_t ns) {
+        launch_given(q, NULL, NULL, ns);
 }
 
 static cl_command_queue device_open(void) {
@@ -215,6 +222,45 @@ static void test_alone(void **state) {
         device_close(q);
 }
 
+/* --- the lead --- */
+
+#define WAY_NS   (15 * NSEC_PER_USEC)
+#define LEAD_NS  (20 * NSEC_PER_USEC)
+#define SHORT_NS (200 * NSEC_PER_USEC)
+
+/* Launches of two kinds in turns, one in flight. Returns for which part of its work the device was idle. */
+static double idle_with_lead(uint64_t lead_ns) {
+        static int kernels[2];
+        cl_command_queue q = device_open();
+        const size_t items = 64;
+
+        device.way_ns = WAY_NS;
+        library.lead_ns = lead_ns;
+        for (int i = 0; i < 400; i++) {
+                if (i == 100)
+                        device.idle_ns = device.busy_ns = device.early_ns = 0;
+                launch_given(q, (cl_kernel) (void *) &kernels[i % 2], &items, i % 2 ? SHORT_NS : 3 * SHORT_NS);
+        }
+        double idle = (double) device.idle_ns / (double) device.busy_ns;
+        print_message("lead %.0f us: idle for %.1f %%, at most %.1f us early\n", (double) lead_ns / 1e3, 100 * idle,
+                        (double) device.early_ns / 1e3);
+        device_close(q);
+        library.lead_ns = 0;
+        return idle;
+}
+
+/* The next launch is there when the device is done with the one before, and less than half a launch earlier, whatever
+ * the mean of all kinds is. */
+static void test_lead(void **state) {
+        double without = idle_with_lead(0);
+
+        assert_in_range(device.early_ns, 0, LOOK_NS);
+        assert_true(without > (double) WAY_NS / (double) (2 * SHORT_NS));
+        double with = idle_with_lead(LEAD_NS);
+        assert_true(with < without / 4);
+        assert_in_range(device.early_ns, 0, SHORT_NS / 2);
+}
+
 int main(void) {
 #define T(f) cmocka_unit_test_setup_teardown(f, layer_setup, layer_teardown)
         const struct CMUnitTest tests[] = {
@@ -223,6 +269,7 @@ int main(void) {
                         T(test_going_over_synchronous),
                         T(test_no_more_than_that),
                         T(test_alone),
+                        T(test_lead),
         };
         return cmocka_run_group_tests(tests, layer_setup_group, NULL);
 }

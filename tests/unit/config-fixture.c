@@ -107,7 +107,7 @@ void assert_same_device(const DeviceConfig *a, const DeviceConfig *b) {
 void assert_defaults(const Config *c) {
         DeviceConfig expected = {.policy = policy_all[0],
                         .params = POLICY_CONFIG_DEFAULT,
-                        .tuning = {.budget_us = 300, .cpu_latency_ns = NSEC_INFINITY, .adaptive = true}};
+                        .tuning = {.budget_us = 200, .lead_us = 20, .cpu_latency_ns = NSEC_INFINITY, .adaptive = true}};
 
         expected.params.threshold = 0;
         assert_same_device(&c->device, &expected);
