@@ -20,7 +20,7 @@
 #define TAIL_NS      KERNEL_NS
 #define TURN         16 /* launches */
 #define TURNS        60
-#define LOOK_NS      UINT64_C(300)
+#define LOOK_NS      UINT64_C(1000)
 #define OVERSLEEP_NS (160 * NSEC_PER_USEC)
 #define GO_OVER_NS   (130 * NSEC_PER_USEC)
 
@@ -236,8 +236,8 @@ static double idle_with_lead(uint64_t lead_ns) {
 
         device.way_ns = WAY_NS;
         library.lead_ns = lead_ns;
-        for (int i = 0; i < 400; i++) {
-                if (i == 100)
+        for (int i = 0; i < 120; i++) {
+                if (i == 40)
                         device.idle_ns = device.busy_ns = device.early_ns = 0;
                 launch_given(q, (cl_kernel) (void *) &kernels[i % 2], &items, i % 2 ? SHORT_NS : 3 * SHORT_NS);
         }
