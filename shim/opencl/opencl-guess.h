@@ -18,9 +18,9 @@ typedef struct OpenclFound {
         uint64_t began_ns;
 } OpenclFound;
 
-/* Under the queue's lock. Learns that a launch of this kind took `ns`. Another process's turn on the device makes that
- * longer, never shorter. */
-void opencl_guess_learn(OpenclQueue *q, uint64_t kind, uint64_t ns);
+/* Under the queue's lock. Learns that a launch of this kind took `sample` ns. Another process's turn on the device
+ * makes that longer, never shorter. */
+void opencl_guess_learn(OpenclQueue *q, uint64_t kind, uint64_t sample);
 
 /* Under the queue's lock, after the launches were removed from the record. Returns the mean device time of a launch
  * learned since the last call, measured or estimated; 0: none. */
