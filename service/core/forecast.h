@@ -15,8 +15,8 @@
  *     expected.
  *   - The window: it begins as long before the due time as it takes to stop a running entity, or until launches in
  *     flight have ended. There is none if it would have to be longer than 1/FORECAST_PART of the period; where launches
- *     in flight take longer than that allows, it does not wait for them. If it may be longer than it has to be, it
- * waits FORECAST_LATE_NS for who is later than usual.
+ *     in flight take longer than that allows, it does not wait for them. It waits FORECAST_LATE_NS for who is later
+ *     than usual, if it may be longer than it has to be.
  *   - In the window, entities of lower priority yield: they are held, as far as the ladder chooses. It ends when
  *     the entity comes, and there is no other window before that.
  *
