@@ -321,6 +321,11 @@ def run_mean(options):
     keep(options, name, command, data)
 
 
+def run_stamps(options):
+    command, data, name = run_apart("stamps", f"{options.build}/tests/bench/bench-stamps")
+    keep(options, name, command, data)
+
+
 def run_cuda(options):
     words = ["python3", f"{HERE}/bench-cuda.py", f"--layer={options.build}/shim/libxsched-cuda.so"]
     words += ["--seconds=1"] if options.quick else []
@@ -382,6 +387,7 @@ BENCHMARKS = {
     "bound": run_bound,
     "study": run_study,
     "mean": run_mean,
+    "stamps": run_stamps,
     "cuda": run_cuda,
     "launch": run_text("bench-launch", "LAYER", session=True),
     "launch-path": run_text("bench-launch-path", "LAYER"),

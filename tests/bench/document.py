@@ -9,6 +9,7 @@ from fleet_table import render_fleet, render_hosts
 from mean_table import render_mean
 from mix_table import render_mix
 from preempt_table import render_preempt
+from stamps_table import render_stamps
 from study_table import render_study
 
 
@@ -235,6 +236,7 @@ SECTIONS = [
         lambda record: render_study(record, table) + provenance(record),
     ),
     ("How long launches take", "", ["mean-.*"], lambda r: render_mean(r, table) + provenance(r)),
+    ("What time stamps cost", "", ["stamps-.*"], lambda r: render_stamps(r, table) + provenance(r)),
     ("A fleet of hosts", "", ["fleet"], lambda record: render_fleet(record, table) + provenance(record)),
     ("The services of a hundred hosts", "", ["hosts"], lambda r: render_hosts(r, table) + "\n" + provenance(r)),
     ("A launch", LAUNCH_NOTE, ["launch", "launch-path", "doorbell", "gate"], render_text),
