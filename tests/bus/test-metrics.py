@@ -27,8 +27,8 @@ OF_NVML = {"Utilisation": 83, "VRAMTotal": 141 << 30, "VRAMUsed": 41 << 30, "Tem
 OF_LIBRARY = {"Utilisation": 37, "VRAMTotal": 64 << 30, "VRAMUsed": 5 << 30, "Temperature": 61.5, "Power": 212.5}
 STANDARD = "org.freedesktop.DBus.Error."
 
-# What the service starts in place of xsched-metrics, which it starts in turn. A test holds it at the gate, and lets it go
-# on.
+# What the service starts in place of xsched-metrics, which it starts in turn. A test holds it at the gate, and lets it
+# go on.
 SCRIPT = """#!/bin/sh
 echo $$ >>{d}/started
 [ ! -p {d}/gate ] || read -r _ <{d}/gate

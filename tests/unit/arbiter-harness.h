@@ -6,6 +6,9 @@
  */
 
 #include "service/core/arbiter.h"
+#include "service/core/entity-facts.h"
+#include "service/core/resolve.h"
+#include "service/core/suspension.h"
 #include "service/core/user.h"
 #include "tests/lib/unit.h"
 

@@ -4,14 +4,11 @@
  * The ladder in the service: levels in slots, orders to drivers, what is learned of them
  */
 
+#include <stdio.h>
 #include <sys/socket.h>
 
-#include "service/core/entity-facts.h"
 #include "service/core/ladder.h"
-#include "service/core/resolve.h"
-#include "service/core/suspension.h"
 #include "tests/unit/arbiter-harness.h"
-#include <stdio.h>
 
 static Queue *kfd_queue(Process *p, const char *name, uint32_t level_) {
         const QueueParameters parameters = {.device = "d",
