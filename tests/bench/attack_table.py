@@ -64,8 +64,8 @@ def render_attack(record, table):
     return (
         "Holds and registrations of one user beside another who attacks. The yardstick, and the line below "
         "each attack: as many processes that keep the CPUs and the bus busy without a word to the service. "
-        f"Each is measured in {turns} turns, by turns with its yardstick and with nobody there, and shown is the turn in "
-        "the middle. The aim is a p99 of 2x of quiet at most; on a machine that has fewer CPUs than there are "
+        f"Each is measured in {turns} turns, by turns with its yardstick and with nobody there, and shown is the turn "
+        "in the middle. The aim is a p99 of 2x of quiet at most; on a machine that has fewer CPUs than there are "
         "attackers, of the yardstick. An edge waits for some 10 µs of what is done for others when it comes, and not "
         "for a whole call. How much of a p99 is the machine's: with nobody there a turn's registrations had one of "
         f"{min(quiet):.0f} to {max(quiet):.0f} us.\n\n"

@@ -14,8 +14,8 @@ HOW = {
     "slice": "Slice: as stop, and the trainings' channels have time slices of 100 us.",
 }
 RANDOM = (
-    " Random: at moments that nobody can foresee, 5 to 45 ms after one another. Told: such moments, of which the program "
-    'tells 3 ms ahead by xsched_hint("WillLaunch").'
+    " Random: at moments that nobody can foresee, 5 to 45 ms after one another. Told: such moments, of which the "
+    'program tells 3 ms ahead by xsched_hint("WillLaunch").'
 )
 SCALE, LEFT, BAR, MOST = 26, 240, 14, 20  # points per ms, ...
 
@@ -83,10 +83,10 @@ def render_cuda(record, table):
     )
     text = (
         f"### {d['device']}, PyTorch {d['torch']}{record.get('what', '')}\n\nResNet-18, one picture 40 times a second, "
-        f"eagerly and as a CUDA graph, at priority 200, beside trainings; {d['seconds']:g} s each, {d['rounds']} times in "
-        f"turn. Natively there is no layer and no service. {' '.join(HOW[name] for name in ways)}"
-        f"{RANDOM if random else ''} *To alone*: of the same way. *Of native*: of what as many trainings do natively. A "
-        f"training with the device for itself, under the layer: {alone} of native.\n\n"
+        f"eagerly and as a CUDA graph, at priority 200, beside trainings; {d['seconds']:g} s each, {d['rounds']} times "
+        f"in turn. Natively there is no layer and no service. {' '.join(HOW[name] for name in ways)}"
+        f"{RANDOM if random else ''} *To alone*: of the same way. *Of native*: of what as many trainings do natively. "
+        f"A training with the device for itself, under the layer: {alone} of native.\n\n"
     )
     text += "".join(render_kind(d, kind, table) for kind in d["batch"])
     weights = weights_text(d)

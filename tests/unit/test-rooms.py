@@ -49,7 +49,8 @@ FILES = {
     "low/low.c": '#include "low.h"\n\nint low_call(int n) {\n        return n;\n}\n',
     "high/high.h": "int high_call(void);\n",
     "high/high.c": '#include <stdio.h>\n\n#include "high.h"\n#include "low/low.h"\n\n'
-    "int high_call(void) {\n        return low_call(low_inline());\n}\n\nint main(void) {\n        return high_call();\n}\n",
+    "int high_call(void) {\n        return low_call(low_inline());\n}\n\n"
+    "int main(void) {\n        return high_call();\n}\n",
     "high/side/side.c": '#include "low/low.h"\n\nint side_call(void);\n'
     "int side_call(void) {\n        return low_call(2);\n}\n\nint main(void) {\n        return side_call();\n}\n",
     "high/side/side.h": "int side_call(void);\n",

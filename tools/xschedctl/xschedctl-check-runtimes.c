@@ -47,7 +47,8 @@ static void check_others(Check *k, const char *maps) {
 
                 if (other)
                         check_add(k, "cuda", CHECK_WARNING,
-                                        "%s (%s) is in front of libcuda, too: launches are counted, and xsched holds none",
+                                        "%s (%s) is in front of libcuda, too: launches are counted, and "
+                                        "xsched holds none",
                                         other, cuda_others[i].name);
         }
 }
@@ -62,8 +63,8 @@ static void check_mps(Check *k, const char *maps) {
                 return;
         if (access(pipe, F_OK) == 0)
                 check_add(k, "cuda", CHECK_WARNING,
-                                "there is a server of NVIDIA's MPS (%s): its clients share channels, and are held at the "
-                                "gate alone",
+                                "there is a server of NVIDIA's MPS (%s): its clients share channels, and are held at "
+                                "the gate alone",
                                 directory ?: MPS_DIRECTORY);
 }
 

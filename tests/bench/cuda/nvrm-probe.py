@@ -26,19 +26,13 @@ import threading
 import time
 import traceback
 
-from nvrm_trace import say, show_trace
+from nvrm_trace import quantiles, say, show_trace
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 BUILD = os.path.join(HERE, "../../../build")
 SYS_IOCTL = 16
 SET_SLICE, GET_SLICE, SET_INTERLEAVE, GET_INTERLEAVE = 0xA06C0103, 0xA06C0104, 0xA06C0107, 0xA06C0108
 DISABLE_CHANNELS, CONTROL = 0x2080110B, (3 << 30) | (32 << 16) | (ord("F") << 8) | 0x2A
-
-
-def quantiles(seconds):
-    us = sorted(s * 1e6 for s in seconds)
-    at = lambda q: round(us[min(len(us) - 1, int(q * len(us)))])
-    return f"p50 {at(0.5)} p90 {at(0.9)} p99 {at(0.99)} max {at(1)} us ({len(us)})"
 
 
 # --- the layer ---

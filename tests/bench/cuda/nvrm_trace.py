@@ -9,6 +9,12 @@ def say(name, *values):
     print(f"{name}:", *values, flush=True)
 
 
+def quantiles(seconds):
+    us = sorted(s * 1e6 for s in seconds)
+    at = lambda q: round(us[min(len(us) - 1, int(q * len(us)))])
+    return f"p50 {at(0.5)} p90 {at(0.9)} p99 {at(0.99)} max {at(1)} us ({len(us)})"
+
+
 def show_trace(path):
     if not os.path.exists(path):
         say("trace", "NO CALL SEEN: libcuda's ioctl() does not come by")

@@ -22,7 +22,7 @@ LEVELS = {"gate": "level=1/1", "stop": "level=3/3"}
 
 
 def run(case, way, options):
-    """Whether it went well. Of the two processes that share memory one is held: the other waits for it on the device."""
+    """Whether it went well. Of two processes that share memory one is held: the other waits for it on the device."""
     p = subprocess.Popen(
         [options.program, case],
         env=environment(way, options.layer),
