@@ -5,9 +5,7 @@
 nvrm-probe.py [--only=PART,...] [--layer=FILE] [--trace=FILE] [--keep=FILE]
 
 Asks no service: the CUDA layer's own calls (xsched_cuda_stop()), and the driver's by hand. Parts: trace, stop, crowd,
-copies, slices.
-Each prints lines of "name: value", and one that fails keeps no other from being run. --keep: where the trace of the
-driver's calls goes.
+copies, slices. Each prints "name: value", and none keeps others from being run. --keep: for the driver's calls.
 """
 
 import argparse
