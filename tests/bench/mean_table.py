@@ -10,7 +10,8 @@ GPU_NOTE = (
     "of the stamps that the program itself takes, 8 us: 20 us look like 33. And synchronous programs of one weight are "
     "let into each other's gaps, since nobody would gain if the device stood still for them: what others have on the "
     "device meanwhile is in the time from a launch to its end. Only stamps tell that apart. By stamps, on an H100 "
-    "(2026-11-25, 0.5 s each; 20 ms kernels were not followed then, which is mended and was not measured again): 20 us sync beside "
+    "(2026-11-25, 0.5 s each; 20 ms kernels were not followed then, which is mended and was not measured again): 20 "
+    "us sync beside "
     "an equal 18.3 us of 18.4, 0.1 ms 97.8 of 98.5, 1 ms 997.3 of 997.3; alone 20.1 of 20.1, 99.9 of 99.8, 999.8 of "
     "1000.0.\n\n"
 )
