@@ -130,7 +130,8 @@ static Config defaults(void) {
         Config c = {
                         .device = {.policy = policy_all[0],
                                         .params = POLICY_CONFIG_DEFAULT,
-                                        .tuning = {.budget_us = 200, .lead_us = 20,
+                                        .tuning = {.budget_us = 200,
+                                                        .lead_us = 20,
                                                         .cpu_latency_ns = NSEC_INFINITY,
                                                         .adaptive = true}},
                         .limits = limits_default,
