@@ -32,14 +32,19 @@ static int append_value(
         return r < 0 ? r : sd_bus_message_close_container(reply);
 }
 
-/* "Weight: set for /system.slice/train.service" */
-static int append_line(sd_bus_message *reply, SettingsSource source, SettingsKey k, const char *why, const char *whose,
-                const Settings *s) {
+/* "Weight: set for /system.slice/train.service". `how`: what stands before that. */
+static int append_line_how(sd_bus_message *reply, const char *how, SettingsSource source, SettingsKey k,
+                const char *why, const char *whose, const Settings *s) {
         char detail[PATH_MAX + 128];
 
-        (void) snprintf(detail, sizeof(detail), "%s: %s%s%s", settings_key_to_string(k), why, isempty(whose) ? "" : " ",
-                        strempty(whose));
+        (void) snprintf(detail, sizeof(detail), "%s: %s%s%s%s", settings_key_to_string(k), how, why,
+                        isempty(whose) ? "" : " ", strempty(whose));
         return append_value(reply, source, detail, k, s);
+}
+
+static int append_line(sd_bus_message *reply, SettingsSource source, SettingsKey k, const char *why, const char *whose,
+                const Settings *s) {
+        return append_line_how(reply, "", source, k, why, whose, s);
 }
 
 static const char *layer_why(SettingsSource source) {
@@ -108,40 +113,89 @@ typedef struct Explained {
         size_t n_layers, n_lowering;
 } Explained;
 
-/* Whether the layer's value of the key, its own or its class's, is the one in force. */
-static bool layer_holds(const Explained *x, const SettingsLayer *l, SettingsKey k) {
-        const Settings *class = settings_has(l->settings, SETTINGS_CLASS)
-                        ? manager_lookup_class(l->settings->class, x->manager)
-                        : NULL;
+/* What a layer that only lowers says of a key: by itself, or through the class that it names. */
+typedef struct Lowering {
+        const SettingsLayer *layer;
+        const Settings *settings; /* the layer's, or its class's */
+        bool lowers;              /* below what the deciding layers say */
+        bool holds;               /* it is the value in force */
+} Lowering;
 
-        return x->resolved->from[k] == l->source &&
-                        (settings_holds(x->resolved, l->settings, k) ||
-                                        (class && settings_holds(x->resolved, class, k)));
+#define LOWERING_MAX (2U * CLIENT_LOWERING_MAX)
+
+static bool is_stronger(const Lowering *a, const Lowering *b, SettingsKey k, const SettingsResolved *decided) {
+        if (a->holds != b->holds || a->lowers != b->lowers)
+                return a->holds > b->holds || (a->holds == b->holds && a->lowers > b->lowers);
+        return settings_key_is_lower(k, a->settings, b->settings, decided);
 }
 
-/* Lines for layers that only lower: those that did (`did`), or those that had nothing to lower. The last one that did
- * comes last. */
-static int explain_lowering(sd_bus_message *reply, const Explained *x, SettingsKey k, bool did) {
+/* Puts it among the others: the strongest comes first, and of those that say the same the one that was applied first.
+ */
+static void add_lowering(Lowering *list, size_t *n, Lowering new, SettingsKey k, const SettingsResolved *decided) {
+        size_t i = (*n)++;
+
+        for (; i > 0 && is_stronger(&new, list + i - 1, k, decided); i--)
+                list[i] = list[i - 1];
+        list[i] = new;
+}
+
+static size_t find_lowering(const Explained *x, const SettingsResolved *decided, SettingsKey k, Lowering *ret) {
+        size_t n = 0;
+
+        for (size_t i = 0; i < x->n_lowering; i++) {
+                const SettingsLayer *l = x->lowering + i;
+                const Settings *class = settings_has(l->settings, SETTINGS_CLASS)
+                                ? manager_lookup_class(l->settings->class, x->manager)
+                                : NULL;
+                const Settings *const both[] = {l->settings, class};
+
+                for (size_t j = 0; j < ELEMENTSOF(both) && settings_layer_decides(l, k); j++) {
+                        const Settings *s = both[j];
+                        if (!s || !settings_has(s, k) || (s == class && k == SETTINGS_CLASS))
+                                continue;
+                        bool holds = x->resolved->from[k] == l->source && settings_holds(x->resolved, s, k),
+                             lowers = settings_lowers(s, k, decided);
+                        add_lowering(ret, &n, (Lowering){l, s, lowers, holds && lowers}, k, decided);
+                }
+        }
+        return n;
+}
+
+static int explain_lowering(sd_bus_message *reply, const Lowering *l, SettingsKey k) {
+        const SettingsLayer *layer = l->layer;
+        bool own = l->settings == layer->settings;
+        const char *how = k == SETTINGS_CLASS ? "lowers by what it says: "
+                        : l->lowers           ? "lowered: "
+                                              : "lowers nothing: ";
+
+        return append_line_how(reply, how, layer->source, k, own ? layer_why(layer->source) : "by class",
+                        own ? layer->detail : layer->settings->class, l->settings);
+}
+
+/* First what lowers, the strongest first; then what decides; then what only lowers and has nothing to lower. */
+static int explain_key(sd_bus_message *reply, const Explained *x, const SettingsResolved *decided, SettingsKey k) {
+        Lowering lowering[LOWERING_MAX];
+        size_t i = 0, n = find_lowering(x, decided, k, lowering);
         int r = 0;
 
-        for (size_t i = x->n_lowering; i-- > 0 && r >= 0;)
-                if (layer_holds(x, x->lowering + i, k) == did)
-                        r = explain_layer(reply, x->manager, x->lowering + i, k);
+        for (; r >= 0 && i < n && lowering[i].lowers; i++)
+                r = explain_lowering(reply, lowering + i, k);
+        for (size_t j = 0; r >= 0 && j < x->n_layers; j++)
+                r = x->layers[j].settings == &x->group->effective ? explain_override(reply, x->group, k)
+                                                                  : explain_layer(reply, x->manager, x->layers + j, k);
+        for (; r >= 0 && i < n; i++)
+                r = explain_lowering(reply, lowering + i, k);
         return r;
 }
 
 static int append_chain(sd_bus_message *reply, const Explained *x) {
+        SettingsResolved decided;
         Settings usual;
 
         settings_from_resolved(&settings_usual, &usual);
+        settings_resolve(x->layers, x->n_layers, manager_lookup_class, x->manager, &decided);
         for (SettingsKey k = 0; k < _SETTINGS_KEY_MAX; k++) {
-                int r = explain_lowering(reply, x, k, true);
-                for (size_t i = 0; r >= 0 && i < x->n_layers; i++)
-                        r = x->layers[i].settings == &x->group->effective
-                                        ? explain_override(reply, x->group, k)
-                                        : explain_layer(reply, x->manager, x->layers + i, k);
-                if (r >= 0)
-                        r = explain_lowering(reply, x, k, false);
+                int r = explain_key(reply, x, &decided, k);
                 if (r >= 0 && k != SETTINGS_CLASS)
                         r = append_line(reply, SETTINGS_FROM_DEFAULT, k, "built in", NULL, &usual);
                 if (r < 0)

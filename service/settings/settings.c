@@ -446,6 +446,20 @@ static bool lower_values(SettingsResolved *r, const Settings *s, SettingsSource 
         return changed;
 }
 
+bool settings_lowers(const Settings *s, SettingsKey k, const SettingsResolved *than) {
+        if (k == SETTINGS_CLASS || !settings_has(s, k))
+                return false;
+        int64_t a = settings_get_number(s, k), b = get_number(k, resolved_in(than, k));
+        return a != b && is_lower_or_equal(k, a, b, &than->policy);
+}
+
+bool settings_key_is_lower(SettingsKey k, const Settings *a, const Settings *b, const SettingsResolved *than) {
+        if (k == SETTINGS_CLASS)
+                return false;
+        int64_t v = settings_get_number(a, k), w = settings_get_number(b, k);
+        return v != w && is_lower_or_equal(k, v, w, &than->policy);
+}
+
 bool settings_lower_by(SettingsResolved *r, const Settings *wish, SettingsSource source, settings_class_lookup_t lookup,
                 void *userdata) {
         bool changed = lower_values(r, wish, source);

@@ -210,6 +210,10 @@ bool settings_lower_by(SettingsResolved *r, const Settings *wish, SettingsSource
 bool settings_lower_by_layers(SettingsResolved *r, const SettingsLayer *layers, size_t n,
                 settings_class_lookup_t lookup, void *userdata);
 
+/* Whether s alone would lower the key of *than; and, of two that have the key, whether a lowers it further than b. */
+bool settings_lowers(const Settings *s, SettingsKey k, const SettingsResolved *than);
+bool settings_key_is_lower(SettingsKey k, const Settings *a, const Settings *b, const SettingsResolved *than);
+
 /* Whether a is nowhere above b: neither in priority, nor weight, nor threshold (0 counts as unlimited), and can be held
  * no less. */
 bool settings_policy_is_lower_or_equal(const PolicySettings *a, const PolicySettings *b);
