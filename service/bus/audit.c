@@ -130,7 +130,7 @@ void audit_forgotten(const Audit *a, const AuditObject *o, const Settings *forme
 }
 
 void audit_device(const Audit *a, const AuditObject *o, const DeviceSettings *set, unsigned forget,
-                const AuditDevice *before, const AuditDevice *after) {
+                const DeviceEffective *before, const DeviceEffective *after) {
         char old_buf[VALUE_MAX], new_buf[VALUE_MAX];
 
         if (set->ops || forget & DEVICE_FORGET_POLICY)
@@ -144,11 +144,11 @@ void audit_device(const Audit *a, const AuditObject *o, const DeviceSettings *se
                 audit_value(a, o, k->name, old_buf, new_buf);
         }
         if (set->has_preemption || forget & DEVICE_FORGET_PREEMPTION)
-                audit_value(a, o, "Preemption", preemption_to_string(before->preemption),
-                                preemption_to_string(after->preemption));
+                audit_value(a, o, "Preemption", preemption_to_string(before->tuning.preemption),
+                                preemption_to_string(after->tuning.preemption));
         if (set->has_accounting || forget & DEVICE_FORGET_ACCOUNTING)
-                audit_value(a, o, "Accounting", accounting_to_string(before->accounting),
-                                accounting_to_string(after->accounting));
+                audit_value(a, o, "Accounting", accounting_to_string(before->tuning.accounting),
+                                accounting_to_string(after->tuning.accounting));
 }
 
 void audit_own(Manager *m, sd_bus_message *message, const AuditObject *o, const Settings *s, bool lowers) {

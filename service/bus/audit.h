@@ -23,7 +23,7 @@
 #include "cgroup/peer.h"
 #include "service/base/auth.h"
 #include "service/base/log.h"
-#include "service/core/manager.h"
+#include "service/core/manager-config.h"
 #include "service/settings/device-settings.h"
 #include "service/settings/settings.h"
 
@@ -61,17 +61,9 @@ void audit_reset(const Audit *a, const AuditObject *o, const SettingsResolved *b
 /* Logs a reset of settings that were only stored, with their values. */
 void audit_forgotten(const Audit *a, const AuditObject *o, const Settings *former);
 
-/* The settings in force of a device. */
-typedef struct AuditDevice {
-        const PolicyOps *ops;
-        PolicyConfig config;
-        Preemption preemption;
-        Accounting accounting;
-} AuditDevice;
-
 /* Logs the keys that `set` sets, and those in `forget`, with the values before and after. */
 void audit_device(const Audit *a, const AuditObject *o, const DeviceSettings *set, unsigned forget,
-                const AuditDevice *before, const AuditDevice *after);
+                const DeviceEffective *before, const DeviceEffective *after);
 
 void audit_suspended(Manager *m, sd_bus_message *message, const AuditObject *o, bool suspended);
 

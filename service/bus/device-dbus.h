@@ -17,6 +17,3 @@ int device_from_path(Manager *m, const char *path, Device **ret);
 
 /* For tree-dbus.h. */
 const sd_bus_vtable *device_vtable_get(void);
-
-int check_set_policy(sd_bus_message *message, void *userdata, const char *member, sd_bus_error *error);
-int method_set_policy(sd_bus_message *message, void *userdata, sd_bus_error *error);

@@ -16,6 +16,7 @@
 #include "list-dbus.h"
 #include "log-control.h"
 #include "manager-dbus.h"
+#include "policy-dbus.h"
 #include "queue-dbus.h"
 #include "record-dbus.h"
 #include "register-dbus.h"

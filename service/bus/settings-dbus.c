@@ -10,32 +10,11 @@
 
 #include "answer.h"
 #include "manager-dbus.h"
-#include "service/settings/device-settings.h"
 #include "settings-dbus.h"
+#include "settings-message.h"
 
 /* Approximate size of an entry. */
 #define ENTRY_SIZE 256
-
-static int append_device_settings(sd_bus_message *reply, const DeviceSettings *s) {
-        int r = sd_bus_message_open_container(reply, 'a', "{sv}");
-
-        if (r >= 0 && s->ops)
-                r = sd_bus_message_append(reply, "{sv}", "Policy", "s", s->ops->name);
-        for (size_t i = 0; r >= 0 && i < DEVICE_KEYS_N; i++) {
-                const DeviceKey *k = device_keys + i;
-                uint64_t v = device_key_get(k, &s->values);
-
-                if (!device_settings_has(s, k))
-                        continue;
-                r = k->type == 't' ? sd_bus_message_append(reply, "{sv}", k->name, "t", v)
-                                   : sd_bus_message_append(reply, "{sv}", k->name, "u", (uint32_t) v);
-        }
-        if (r >= 0 && s->has_preemption)
-                r = sd_bus_message_append(reply, "{sv}", "Preemption", "s", preemption_to_string(s->preemption));
-        if (r >= 0 && s->has_accounting)
-                r = sd_bus_message_append(reply, "{sv}", "Accounting", "s", accounting_to_string(s->accounting));
-        return r < 0 ? r : sd_bus_message_close_container(reply);
-}
 
 static int open_entry(sd_bus_message *reply, const char *target, const char *lifetime) {
         int r = sd_bus_message_open_container(reply, 'r', "ssa{sv}");
@@ -60,31 +39,36 @@ static int append_member(sd_bus_message *reply, const char *kind, uint64_t id, c
         return r < 0 ? r : append_entry(reply, target, "owner", lowering);
 }
 
-static int append_device(sd_bus_message *reply, const char *id, const DeviceSettings *settings) {
+static int append_device(sd_bus_message *reply, const char *id, const char *lifetime, const DeviceSettings *settings) {
         char target[DEVICE_ID_MAX + sizeof("device:")];
 
         if (device_settings_is_empty(settings))
                 return 0;
-        (void) snprintf(target, sizeof(target), "device:%s", id);
-        int r = open_entry(reply, target, "runtime");
+        (void) snprintf(target, sizeof(target), "device:%s", streq(id, OVERRIDES_EVERY_DEVICE) ? "all" : id);
+        int r = open_entry(reply, target, lifetime);
         if (r >= 0)
-                r = append_device_settings(reply, settings);
+                r = bus_append_device_settings(reply, settings);
         return r < 0 ? r : sd_bus_message_close_container(reply);
 }
 
-/* Settings without an object: those for every device, and those of groups that need not exist. */
+/* Settings without an object: those for every device, and those of devices and groups that need not exist. */
 static int append_others(Answer *a, WalkTable table) {
+        const Overrides *o = &a->manager->overrides;
         const OverridesEntry *e, *next;
+        const OverridesDevice *d, *tmp;
 
         if (table != WALK_DEVICES)
                 return 0;
-        int r = append_device(a->reply, "all", &a->manager->every_device);
-        HASH_ITER(hh, a->manager->overrides.entries, e, next) {
+        int r = append_device(a->reply, OVERRIDES_EVERY_DEVICE, "runtime", &a->manager->every_device);
+        HASH_ITER(hh, o->devices, d, tmp)
+                if (r >= 0)
+                        r = append_device(a->reply, d->id, "stored", &d->settings);
+        HASH_ITER(hh, o->entries, e, next) {
                 if (r < 0)
                         break;
                 r = append_entry(a->reply, e->name, "stored", &e->settings);
         }
-        return r < 0 ? r : ENTRY_SIZE * (int) (1 + HASH_COUNT(a->manager->overrides.entries));
+        return r < 0 ? r : ENTRY_SIZE * (int) (1 + HASH_COUNT(o->devices) + HASH_COUNT(o->entries));
 }
 
 static int append_object(Answer *a, WalkTable table, void *object) {
@@ -96,7 +80,7 @@ static int append_object(Answer *a, WalkTable table, void *object) {
 
         switch (table) {
         case WALK_DEVICES:
-                r = append_device(a->reply, d->id, &d->runtime);
+                r = append_device(a->reply, d->id, "runtime", &d->runtime);
                 break;
         case WALK_GROUPS:
                 r = append_entry(a->reply, g->name, "runtime", &g->override);

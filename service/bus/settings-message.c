@@ -119,3 +119,72 @@ int bus_append_resolved(sd_bus_message *m, const SettingsResolved *r, const char
         settings_from_resolved(r, &now);
         return k < 0 ? -EINVAL : bus_append_setting(m, &now, (SettingsKey) k);
 }
+
+/* --- of devices --- */
+
+/* Takes a setting whose values have names. */
+static int take_device_name(sd_bus_message *message, SettingsKey key, const char *signature, DeviceSettings *s,
+                sd_bus_error *error) {
+        const char *name;
+
+        if (!streq(signature, "s"))
+                return sd_bus_error_setf(error, BUS_ERROR("InvalidSetting"), "%s must be of type 's', not '%s'",
+                                settings_key_to_string(key), signature);
+        int r = sd_bus_message_read(message, "s", &name);
+        if (r < 0)
+                return r;
+        r = key == SETTINGS_PREEMPTION ? device_settings_set_preemption(s, name)
+                                       : device_settings_set_accounting(s, name);
+        if (r < 0)
+                return sd_bus_error_setf(error, BUS_ERROR("InvalidSetting"), "%s must be %s",
+                                settings_key_to_string(key), settings_key_range(key));
+        return 0;
+}
+
+int bus_take_device_setting(sd_bus_message *message, const char *key, const char *signature, DeviceSettings *s,
+                sd_bus_error *error) {
+        const DeviceKey *k = device_key_find(key);
+        uint64_t v = 0;
+        uint32_t u = 0;
+
+        if (streq(key, "Preemption"))
+                return take_device_name(message, SETTINGS_PREEMPTION, signature, s, error);
+        if (streq(key, "Accounting"))
+                return take_device_name(message, SETTINGS_ACCOUNTING, signature, s, error);
+        if (!k)
+                return sd_bus_error_setf(error, BUS_ERROR("InvalidSetting"), "Unknown setting '%s'", key);
+        if (signature[0] != k->type || signature[1] != '\0')
+                return sd_bus_error_setf(error, BUS_ERROR("InvalidSetting"), "%s must be of type '%c', not '%s'", key,
+                                k->type, signature);
+
+        int r = k->type == 't' ? sd_bus_message_read(message, "t", &v) : sd_bus_message_read(message, "u", &u);
+        if (r < 0)
+                return r;
+        if (device_settings_set(s, k, k->type == 't' ? v : u) < 0) {
+                char range[64];
+                return sd_bus_error_setf(error, BUS_ERROR("InvalidSetting"), "%s must be %s", key,
+                                device_key_range(k, range, sizeof(range)));
+        }
+        return 0;
+}
+
+int bus_append_device_settings(sd_bus_message *m, const DeviceSettings *s) {
+        int r = sd_bus_message_open_container(m, 'a', "{sv}");
+
+        if (r >= 0 && s->ops)
+                r = sd_bus_message_append(m, "{sv}", "Policy", "s", s->ops->name);
+        for (size_t i = 0; r >= 0 && i < DEVICE_KEYS_N; i++) {
+                const DeviceKey *k = device_keys + i;
+                uint64_t v = device_key_get(k, &s->values);
+
+                if (!device_settings_has(s, k))
+                        continue;
+                r = k->type == 't' ? sd_bus_message_append(m, "{sv}", k->name, "t", v)
+                                   : sd_bus_message_append(m, "{sv}", k->name, "u", (uint32_t) v);
+        }
+        if (r >= 0 && s->has_preemption)
+                r = sd_bus_message_append(m, "{sv}", "Preemption", "s", preemption_to_string(s->preemption));
+        if (r >= 0 && s->has_accounting)
+                r = sd_bus_message_append(m, "{sv}", "Accounting", "s", accounting_to_string(s->accounting));
+        return r < 0 ? r : sd_bus_message_close_container(m);
+}

@@ -7,6 +7,7 @@
 
 #include <systemd/sd-bus.h>
 
+#include "service/settings/device-settings.h"
 #include "service/settings/settings.h"
 
 /* The value of the setting `key` at the message's place, of type `signature`. */
@@ -21,3 +22,8 @@ int bus_append_settings(sd_bus_message *m, const Settings *s);
 
 /* The setting in force that the property is named after. */
 int bus_append_resolved(sd_bus_message *m, const SettingsResolved *r, const char *property);
+
+/* Likewise of a device. */
+int bus_take_device_setting(sd_bus_message *message, const char *key, const char *signature, DeviceSettings *s,
+                sd_bus_error *error);
+int bus_append_device_settings(sd_bus_message *m, const DeviceSettings *s);

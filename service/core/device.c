@@ -33,15 +33,6 @@ static const char *const device_state_table[_DEVICE_STATE_MAX] = {
 };
 DEFINE_STRING_TABLE_TO_STRING(device_state, DeviceState);
 
-bool device_id_is_valid(const char *id) {
-        static const char ok[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.:_+-";
-
-        if (isempty(id))
-                return false;
-        size_t n = strlen(id);
-        return n <= DEVICE_ID_MAX && strspn(id, ok) == n;
-}
-
 Device *device_find(Manager *m, const char *id) {
         Device *d;
 
@@ -206,7 +197,12 @@ int device_get(Manager *m, const char *id, const char *name, const char *backend
         int r = device_count(d, owner.limit);
         if (r < 0)
                 return r;
-        d->ops = manager_device_config(m, id, &d->config, &d->tuning);
+        const DeviceLayers layers = manager_device_layers(m, id, NULL);
+        DeviceEffective e;
+        manager_device_effective(m, id, &layers, &e);
+        d->ops = e.ops;
+        d->config = e.config;
+        d->tuning = e.tuning;
         activity_follow(m, d->ops);
         PolicyCallbacks callbacks = device_callbacks(d);
         r = d->ops->new (&d->config, &callbacks, &d->policy);
@@ -403,30 +399,22 @@ static void device_set_tuning(Device *d, const DeviceTuning *tuning) {
 }
 
 int device_load_config(Device *d) {
-        PolicyConfig config;
-        DeviceTuning tuning;
+        const DeviceLayers layers = manager_device_layers(d->manager, d->id, &d->runtime);
+        DeviceEffective e;
 
-        const PolicyOps *ops = manager_device_config(d->manager, d->id, &config, &tuning);
-        device_settings_apply(&d->runtime, &ops, &config);
-        if (d->runtime.has_preemption)
-                tuning.preemption = d->runtime.preemption;
-        if (d->runtime.has_accounting)
-                tuning.accounting = d->runtime.accounting;
-        if (device_settings_has_threshold(&d->runtime))
-                tuning.threshold_by_level = false;
+        manager_device_effective(d->manager, d->id, &layers, &e);
         device_touch(d); /* whether the administrator has named it: levels.h */
-        int r = device_set_policy(d, ops, &config);
+        int r = device_set_policy(d, e.ops, &e.config);
         if (r < 0)
                 return r;
-        device_set_tuning(d, &tuning);
+        device_set_tuning(d, &e.tuning);
         return 0;
 }
 
-int device_change(Device *d, const DeviceSettings *s, unsigned forget) {
-        DeviceSettings before = d->runtime;
+int device_set_runtime(Device *d, const DeviceSettings *s) {
+        const DeviceSettings before = d->runtime;
 
-        device_settings_forget(&d->runtime, forget);
-        device_settings_merge(&d->runtime, s);
+        d->runtime = *s;
         int r = device_load_config(d);
         if (r < 0) {
                 d->runtime = before;
@@ -437,5 +425,8 @@ int device_change(Device *d, const DeviceSettings *s, unsigned forget) {
 }
 
 int device_configure(Device *d, const DeviceSettings *s) {
-        return device_change(d, s, 0);
+        DeviceSettings runtime = d->runtime;
+
+        device_settings_merge(&runtime, s);
+        return device_set_runtime(d, &runtime);
 }

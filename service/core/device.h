@@ -19,7 +19,6 @@
 #include "policy/policy.h"
 #include "service/settings/device-tuning.h"
 
-#define DEVICE_ID_MAX    128U
 #define DEVICES_IDLE_MAX 32U
 
 /* How many slots are watched and held; see arbiter.h. */
@@ -46,7 +45,7 @@ struct Device {
         PolicyDeviceUsage recorded;   /* the part that is in the record: recorder.h */
         PolicyConfig config;
         DeviceTuning tuning;
-        DeviceSettings runtime; /* set at run time: override the configuration */
+        DeviceSettings runtime; /* set until the next boot: above what is stored */
 
         Share *shares;    /* list, by device_prev/device_next */
         Entity *entities; /* list, by device_prev/device_next */
@@ -114,8 +113,6 @@ struct Device {
         UT_hash_handle hh;
 };
 
-bool device_id_is_valid(const char *id);
-
 /* The user who names a device, and the limit of devices that the user may name. */
 typedef struct DeviceOwner {
         uid_t uid;
@@ -138,17 +135,18 @@ Device *device_free(Device *d);
  * one. */
 void devices_trim(Manager *m);
 
-/* Called after the configuration changed: takes from it all that was not set at run time. */
+/* Called after the configuration or settings below `runtime` changed: takes from them all that was not set until the
+ * next boot. */
 int device_load_config(Device *d);
 
 /* Replaces the policy by a new instance of the same policy. Settings and readiness stay; debts are forgotten. */
 int device_begin_anew(Device *d);
 
-/* Forgets run-time settings (see device_settings_forget()), and puts *s on top of what is left. Entities keep their
- * state and settings; on failure (-EINVAL: the policy refuses the parameters) nothing is changed. */
-int device_change(Device *d, const DeviceSettings *s, unsigned forget);
+/* Replaces the settings that hold until the next boot. Entities keep their state and settings; on failure (-EINVAL: the
+ * policy refuses the parameters) nothing is changed. */
+int device_set_runtime(Device *d, const DeviceSettings *s);
 
-/* device_change() that forgets nothing. */
+/* Puts *s on top of them. */
 int device_configure(Device *d, const DeviceSettings *s);
 
 /* Busy, kept and idle time since the device was made. */

@@ -16,7 +16,9 @@ typedef struct Known {
 
 /* A process that may register can name a device that does not exist. */
 static bool is_made_up(const Device *d) {
-        return !d->gpu && device_settings_is_empty(&d->runtime) && !config_names_device(d->manager->config, d->id);
+        return !d->gpu && device_settings_is_empty(&d->runtime) &&
+                        !overrides_find_device(&d->manager->overrides, d->id) &&
+                        !config_names_device(d->manager->config, d->id);
 }
 
 static Known known_of(const Manager *m, const PolicyOps *ops) {

@@ -22,27 +22,60 @@ bool device_policy_accepts(const PolicyOps *ops, const PolicyConfig *config) {
         return true;
 }
 
-const PolicyOps *manager_device_config(Manager *m, const char *id, PolicyConfig *ret, DeviceTuning *ret_tuning) {
+DeviceLayers manager_device_layers(Manager *m, const char *id, const DeviceSettings *runtime) {
+        return (DeviceLayers){
+                        .every_stored = overrides_find_device(&m->overrides, OVERRIDES_EVERY_DEVICE),
+                        .stored = overrides_find_device(&m->overrides, id),
+                        .every_runtime = &m->every_device,
+                        .runtime = runtime,
+        };
+}
+
+static void put_layer(DeviceEffective *e, const DeviceSettings *s) {
+        device_settings_apply(s, &e->ops, &e->config);
+        if (device_settings_has_threshold(s))
+                e->tuning.threshold_by_level = false;
+        if (s->has_preemption)
+                e->tuning.preemption = s->preemption;
+        if (s->has_accounting)
+                e->tuning.accounting = s->accounting;
+}
+
+/* Parameters that were set before the file was changed, or for every device, may not fit what is below them. */
+static bool put_layer_that_fits(DeviceEffective *e, const DeviceSettings *s) {
+        DeviceEffective then = *e;
+
+        if (!s || device_settings_is_empty(s))
+                return true;
+        put_layer(&then, s);
+        if (!device_policy_accepts(then.ops, &then.config)) {
+                if (s->has_preemption)
+                        e->tuning.preemption = s->preemption;
+                if (s->has_accounting)
+                        e->tuning.accounting = s->accounting;
+                return false;
+        }
+        *e = then;
+        return true;
+}
+
+void manager_device_effective(Manager *m, const char *id, const DeviceLayers *layers, DeviceEffective *ret) {
+        DeviceEffective e;
         DeviceConfig c;
 
         config_device(m->config, id, &c);
-        const PolicyOps *ops = c.policy;
-        bool by_level = c.params.threshold == 0;
-        if (by_level)
-                c.params.threshold = POLICY_CONFIG_DEFAULT.threshold;
-        PolicyConfig params = c.params;
-        device_settings_apply(&m->every_device, &ops, &params);
+        e = (DeviceEffective){.ops = c.policy, .config = c.params, .tuning = c.tuning, .fits = true};
+        e.tuning.threshold_by_level = c.params.threshold == 0;
+        if (e.tuning.threshold_by_level)
+                e.config.threshold = POLICY_CONFIG_DEFAULT.threshold;
 
-        /* Parameters that were set for every device may not fit the policy that the file names for this one. */
-        bool fits = device_policy_accepts(ops, &params);
-        *ret = fits ? params : c.params;
-        *ret_tuning = c.tuning;
-        ret_tuning->threshold_by_level = by_level && !(fits && device_settings_has_threshold(&m->every_device));
-        if (m->every_device.has_preemption)
-                ret_tuning->preemption = m->every_device.preemption;
-        if (m->every_device.has_accounting)
-                ret_tuning->accounting = m->every_device.accounting;
-        return fits ? ops : c.policy;
+        bool fits = put_layer_that_fits(&e, layers->every_stored);
+        fits &= put_layer_that_fits(&e, layers->stored);
+        fits &= put_layer_that_fits(&e, layers->every_runtime);
+        if (layers->runtime)
+                put_layer(&e, layers->runtime);
+        e.fits = fits;
+        *ret = e;
 }
 
 const Settings *manager_lookup_class(const char *name, void *userdata) {

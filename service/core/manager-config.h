@@ -10,8 +10,25 @@
 /* Whether the policy accepts this combination of parameters. */
 bool device_policy_accepts(const PolicyOps *ops, const PolicyConfig *config);
 
-/* The configured policy, its parameters and the tuning of a device. */
-const PolicyOps *manager_device_config(Manager *m, const char *id, PolicyConfig *ret, DeviceTuning *ret_tuning);
+/* A device's settings that were made at run time, each layer above the former; NULL: none. So what was set for every
+ * device until the next boot comes before what a single one has stored, as for groups. */
+typedef struct DeviceLayers {
+        const DeviceSettings *every_stored, *stored, *every_runtime, *runtime;
+} DeviceLayers;
+
+/* What is in force on a device: its policy, the parameters and the tuning. */
+typedef struct DeviceEffective {
+        const PolicyOps *ops;
+        PolicyConfig config;
+        DeviceTuning tuning;
+        bool fits; /* no layer was left out: its parameters make no sense with what is below it */
+} DeviceEffective;
+
+/* The layers of a device; NULL: it does not exist, or has nothing of its own until the next boot. */
+DeviceLayers manager_device_layers(Manager *m, const char *id, const DeviceSettings *runtime);
+
+/* The layers on top of the configuration. The last one is never left out: whether it fits, the policy says. */
+void manager_device_effective(Manager *m, const char *id, const DeviceLayers *layers, DeviceEffective *ret);
 
 /* Looks up a configured class for settings_resolve(). `userdata` is the Manager. */
 const Settings *manager_lookup_class(const char *name, void *userdata);

@@ -238,7 +238,7 @@ struct Manager {
         uint64_t verdict_at; /* when the last verdict of this turn was written; 0: none yet */
 
         char **degraded;             /* NULL-terminated, see manager_set_degraded() */
-        DeviceSettings every_device; /* SetPolicy for every device, also for devices to come */
+        DeviceSettings every_device; /* set for every device until the next boot, also for devices to come */
 
         Totals totals;           /* group-totals.h */
         TotalsFile *totals_file; /* totals-file.h; owned by the room state; NULL: the totals are in no file */

@@ -24,6 +24,15 @@ const DeviceKey device_keys[DEVICE_KEYS_N] = {
                 {"Threshold", 'u', 0, 65535, offsetof(PolicyConfig, threshold)},
 };
 
+bool device_id_is_valid(const char *id) {
+        static const char ok[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.:_+-";
+
+        if (isempty(id))
+                return false;
+        size_t n = strlen(id);
+        return n <= DEVICE_ID_MAX && strspn(id, ok) == n;
+}
+
 const DeviceKey *device_key_find(const char *name) {
         for (size_t i = 0; i < DEVICE_KEYS_N; i++)
                 if (streq(device_keys[i].name, name))
@@ -140,6 +149,23 @@ int device_forget_from_string(const char *key, unsigned *keys) {
         else
                 return -ENOENT;
         return 0;
+}
+
+unsigned device_settings_keys(const DeviceSettings *s) {
+        return s->mask | (s->ops ? DEVICE_FORGET_POLICY : 0) | (s->has_preemption ? DEVICE_FORGET_PREEMPTION : 0) |
+                        (s->has_accounting ? DEVICE_FORGET_ACCOUNTING : 0);
+}
+
+bool device_settings_equal(const DeviceSettings *a, const DeviceSettings *b) {
+        if (device_settings_keys(a) != device_settings_keys(b) || a->ops != b->ops)
+                return false;
+        for (size_t i = 0; i < DEVICE_KEYS_N; i++)
+                if (device_settings_has(a, device_keys + i) &&
+                                device_key_get(device_keys + i, &a->values) !=
+                                                device_key_get(device_keys + i, &b->values))
+                        return false;
+        return (!a->has_preemption || a->preemption == b->preemption) &&
+                        (!a->has_accounting || a->accounting == b->accounting);
 }
 
 void device_settings_forget(DeviceSettings *s, unsigned keys) {

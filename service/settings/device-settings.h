@@ -11,6 +11,10 @@
 #include "common/macro.h"
 #include "policy/policy.h"
 
+#define DEVICE_ID_MAX 128U
+
+bool device_id_is_valid(const char *id);
+
 typedef struct DeviceKey {
         const char *name;  /* on the bus */
         char type;         /* on the bus: 'u', or 't' for microseconds */
@@ -53,6 +57,7 @@ static inline bool device_settings_is_empty(const DeviceSettings *s) {
 /* A value in the unit of the bus. -ERANGE when it is out of range. */
 int device_settings_set(DeviceSettings *s, const DeviceKey *k, uint64_t v);
 bool device_settings_has(const DeviceSettings *s, const DeviceKey *k);
+bool device_settings_equal(const DeviceSettings *a, const DeviceSettings *b);
 bool device_settings_has_threshold(const DeviceSettings *s);
 
 /* A value of a configuration, in the unit of the bus. */
@@ -66,6 +71,9 @@ int device_settings_set_accounting(DeviceSettings *s, const char *name);
 #define DEVICE_FORGET_POLICY     (1U << DEVICE_KEYS_N)
 #define DEVICE_FORGET_PREEMPTION (1U << (DEVICE_KEYS_N + 1))
 #define DEVICE_FORGET_ACCOUNTING (1U << (DEVICE_KEYS_N + 2))
+
+/* The keys that it names, as such a set. */
+unsigned device_settings_keys(const DeviceSettings *s);
 
 /* Adds the key, by its name on the bus, to *keys. -ENOENT when there is no such key. */
 int device_forget_from_string(const char *key, unsigned *keys);

@@ -73,6 +73,44 @@ int json_add_settings(json_object *o, const char *key, const Settings *s) {
         return fill_settings(settings, s);
 }
 
+int json_fill_device_settings(json_object *o, const DeviceSettings *s) {
+        if (s->ops)
+                JSON_TRY(json_add_string(o, "Policy", s->ops->name));
+        for (size_t i = 0; i < DEVICE_KEYS_N; i++)
+                if (device_settings_has(s, device_keys + i))
+                        JSON_TRY(json_add_u64(o, device_keys[i].name, device_key_get(device_keys + i, &s->values)));
+        if (s->has_preemption)
+                JSON_TRY(json_add_string(o, "Preemption", preemption_to_string(s->preemption)));
+        if (s->has_accounting)
+                JSON_TRY(json_add_string(o, "Accounting", accounting_to_string(s->accounting)));
+        return 0;
+}
+
+static int take_device_name(const char *key, const char *name, DeviceSettings *s) {
+        if (streq(key, "Preemption"))
+                return device_settings_set_preemption(s, name);
+        if (streq(key, "Accounting"))
+                return device_settings_set_accounting(s, name);
+        const PolicyOps *ops = policy_find(name);
+        if (!ops)
+                return -EINVAL;
+        s->ops = ops;
+        return 0;
+}
+
+int json_take_device_setting(const char *key, json_object *v, DeviceSettings *s) {
+        const DeviceKey *k = device_key_find(key);
+
+        if (!k && !streq(key, "Policy") && !streq(key, "Preemption") && !streq(key, "Accounting"))
+                return -ENOENT;
+        if (!json_object_is_type(v, k ? json_type_int : json_type_string))
+                return -EINVAL;
+        if (!k)
+                return take_device_name(key, json_object_get_string(v), s);
+        int64_t n = json_object_get_int64(v);
+        return n < 0 ? -ERANGE : device_settings_set(s, k, (uint64_t) n);
+}
+
 const char *json_get_string(json_object *o, const char *key) {
         json_object *v;
 

@@ -11,6 +11,7 @@
 #include <json-c/json.h>
 
 #include "common/macro.h"
+#include "device-settings.h"
 #include "settings.h"
 
 static inline void json_object_putp(json_object **o) {
@@ -30,6 +31,12 @@ int json_append_object(json_object *array, json_object **ret);
 
 /* An object with those keys that are set. */
 int json_add_settings(json_object *o, const char *key, const Settings *s);
+
+/* Settings of a device, each by its name on the bus. */
+int json_fill_device_settings(json_object *o, const DeviceSettings *s);
+
+/* Takes one of them. -ENOENT: there is no such key; -EINVAL, -ERANGE: it cannot have this value. */
+int json_take_device_setting(const char *key, json_object *v, DeviceSettings *s);
 
 /* Each reads o[key]; what is missing or of another type is "", 0 or false. */
 const char *json_get_string(json_object *o, const char *key);

@@ -107,6 +107,82 @@ const Settings *overrides_find(const Overrides *s, const char *name) {
         return e ? &e->settings : NULL;
 }
 
+/* --- devices --- */
+
+static void devices_free(OverridesDevice **devices) {
+        OverridesDevice *d, *tmp;
+
+        HASH_ITER(hh, *devices, d, tmp) {
+                HASH_DEL(*devices, d);
+                free(d->id);
+                free(d);
+        }
+}
+
+/* Empty settings are none. */
+static int add_device(OverridesDevice **devices, const char *id, const DeviceSettings *settings) {
+        if (device_settings_is_empty(settings))
+                return 0;
+        OverridesDevice *d = calloc(1, sizeof(*d));
+        char *copy = strdup(id);
+        if (!d || !copy) {
+                free(d);
+                free(copy);
+                return -ENOMEM;
+        }
+        *d = (OverridesDevice){.id = copy, .settings = *settings};
+        HASH_ADD_KEYPTR(hh, *devices, d->id, strlen(d->id), d);
+        return 0;
+}
+
+static OverridesDevice *device_find(const Overrides *s, const char *id) {
+        OverridesDevice *d;
+
+        HASH_FIND_STR(s->devices, id, d);
+        return d;
+}
+
+const DeviceSettings *overrides_find_device(const Overrides *s, const char *id) {
+        const OverridesDevice *d = device_find(s, id);
+
+        return d ? &d->settings : NULL;
+}
+
+static DeviceSettings changed_device(const Overrides *s, const char *id, const DeviceSettings *set, unsigned forget) {
+        const DeviceSettings *former = overrides_find_device(s, id);
+        DeviceSettings settings = former ? *former : DEVICE_SETTINGS_NULL;
+
+        device_settings_forget(&settings, forget);
+        device_settings_merge(&settings, set);
+        return settings;
+}
+
+/* All devices as they are after the change. */
+static int changed_devices(
+                const Overrides *s, const char *id, const DeviceSettings *set, unsigned forget, OverridesDevice **ret) {
+        const DeviceSettings changed = changed_device(s, id, set, forget);
+        const OverridesDevice *d, *tmp;
+        OverridesDevice *devices = NULL;
+
+        int r = add_device(&devices, id, &changed);
+        HASH_ITER(hh, s->devices, d, tmp) {
+                DeviceSettings left = d->settings;
+
+                if (r < 0 || streq(d->id, id))
+                        continue;
+                if (streq(id, OVERRIDES_EVERY_DEVICE))
+                        device_settings_forget(&left, forget | device_settings_keys(set));
+                r = add_device(&devices, d->id, &left);
+        }
+        if (r >= 0 && HASH_COUNT(devices) > OVERRIDES_DEVICES)
+                r = -E2BIG;
+        if (r < 0)
+                devices_free(&devices);
+        else
+                *ret = devices;
+        return r;
+}
+
 void overrides_done(Overrides *s) {
         OverridesEntry *e, *tmp;
 
@@ -114,6 +190,7 @@ void overrides_done(Overrides *s) {
                 HASH_DEL(s->entries, e);
                 entry_free(e);
         }
+        devices_free(&s->devices);
         free(s->directory);
         *s = OVERRIDES_NULL;
 }
@@ -183,7 +260,41 @@ static int parse_entry(Overrides *s, json_object *o, char why[static OVERRIDES_W
         return 0;
 }
 
-static int parse_entries(Overrides *s, json_object *array, char why[static OVERRIDES_WHY_MAX]) {
+static void parse_device_settings(
+                json_object *o, const char *id, DeviceSettings *ret, char why[static OVERRIDES_WHY_MAX]) {
+        if (!json_object_is_type(o, json_type_object)) {
+                complain_once(why, "device %.64s has no settings", id);
+                return;
+        }
+        json_object_object_foreach(o, key, v) if (json_take_device_setting(key, v, ret) < 0)
+                        complain_once(why, "device %.64s: %.64s has no value that it could have", id, key);
+}
+
+static int parse_device(Overrides *s, json_object *o, char why[static OVERRIDES_WHY_MAX]) {
+        const char *id = json_get_string(o, "id");
+        DeviceSettings settings = DEVICE_SETTINGS_NULL;
+        json_object *v = NULL;
+
+        if (!device_id_is_valid(id) && !streq(id, OVERRIDES_EVERY_DEVICE)) {
+                complain_once(why, "'%.64s' is no device", id);
+                return 0;
+        }
+        if (device_find(s, id)) {
+                complain_once(why, "device %.64s is there twice", id);
+                return 0;
+        }
+        (void) json_object_object_get_ex(o, "settings", &v);
+        parse_device_settings(v, id, &settings, why);
+        if (HASH_COUNT(s->devices) >= OVERRIDES_DEVICES) {
+                complain_once(why, "there are more than %u devices", OVERRIDES_DEVICES);
+                return 0;
+        }
+        return add_device(&s->devices, id, &settings);
+}
+
+static int parse_each(Overrides *s, json_object *array,
+                int (*parse)(Overrides *s, json_object *o, char why[static OVERRIDES_WHY_MAX]),
+                char why[static OVERRIDES_WHY_MAX]) {
         for (size_t i = 0; i < json_object_array_length(array); i++) {
                 json_object *o = json_object_array_get_idx(array, i);
 
@@ -191,11 +302,11 @@ static int parse_entries(Overrides *s, json_object *array, char why[static OVERR
                         complain_once(why, "entry %zu is none", i);
                         continue;
                 }
-                int r = parse_entry(s, o, why);
+                int r = parse(s, o, why);
                 if (r < 0)
                         return r;
         }
-        return isempty(why) ? 0 : 1;
+        return 0;
 }
 
 static json_object *parse_json(const char *text, size_t size, char why[static OVERRIDES_WHY_MAX]) {
@@ -219,7 +330,7 @@ static json_object *parse_json(const char *text, size_t size, char why[static OV
 }
 
 static int parse_root(Overrides *s, json_object *root, char why[static OVERRIDES_WHY_MAX]) {
-        json_object *version, *settings;
+        json_object *version, *settings, *devices;
 
         if (!json_object_object_get_ex(root, "version", &version) || !json_object_is_type(version, json_type_int) ||
                         !json_object_object_get_ex(root, "overrides", &settings) ||
@@ -232,7 +343,17 @@ static int parse_root(Overrides *s, json_object *root, char why[static OVERRIDES
                                 OVERRIDES_VERSION);
                 return -EBADMSG;
         }
-        return parse_entries(s, settings, why);
+        int r = parse_each(s, settings, parse_entry, why);
+        if (r < 0)
+                return r;
+        /* Former versions had none. */
+        if (json_object_object_get_ex(root, "devices", &devices)) {
+                if (!json_object_is_type(devices, json_type_array))
+                        complain_once(why, "its devices are no list");
+                else
+                        r = parse_each(s, devices, parse_device, why);
+        }
+        return r < 0 ? r : !isempty(why);
 }
 
 int overrides_parse(Overrides *s, const char *text, size_t size, char why[static OVERRIDES_WHY_MAX]) {
@@ -293,7 +414,7 @@ int overrides_open(const char *directory, Overrides *ret, char why[static OVERRI
                 return r;
         if (!isempty(reason)) {
                 /* Writes the valid entries to a new file of the same name at once. */
-                if (set_aside(&s, why, reason) >= 0 && s.entries)
+                if (set_aside(&s, why, reason) >= 0 && (s.entries || s.devices))
                         (void) write_file(&s);
         }
         *ret = TAKE_GENERIC(s, OVERRIDES_NULL);
@@ -304,6 +425,24 @@ int overrides_open(const char *directory, Overrides *ret, char why[static OVERRI
 
 static int compare_entries(const OverridesEntry *a, const OverridesEntry *b) {
         return strcmp(a->name, b->name);
+}
+
+static int compare_devices(const OverridesDevice *a, const OverridesDevice *b) {
+        return strcmp(a->id, b->id);
+}
+
+static int fill_devices(const Overrides *s, json_object *root) {
+        json_object *array = json_object_new_array(), *o, *settings;
+        const OverridesDevice *d, *tmp;
+
+        JSON_TRY(json_add(root, "devices", array));
+        HASH_ITER(hh, s->devices, d, tmp) {
+                JSON_TRY(json_append_object(array, &o));
+                JSON_TRY(json_add_string(o, "id", d->id));
+                JSON_TRY(json_add(o, "settings", settings = json_object_new_object()));
+                JSON_TRY(json_fill_device_settings(settings, &d->settings));
+        }
+        return 0;
 }
 
 static int fill(const Overrides *s, json_object *root) {
@@ -321,7 +460,7 @@ static int fill(const Overrides *s, json_object *root) {
                 JSON_TRY(json_add_string(o, "boot", e->boot));
                 JSON_TRY(json_add_u64(o, "cgroup", e->cgroup_id));
         }
-        return 0;
+        return s->devices ? fill_devices(s, root) : 0;
 }
 
 int overrides_print(const Overrides *s, char **ret, size_t *ret_size) {
@@ -362,5 +501,26 @@ int overrides_set(Overrides *s, const char *name, const Settings *settings) {
         r = write_file(s);
         if (r < 0)
                 put_entry(s, name, TAKE_PTR(undo));
+        return r;
+}
+
+int overrides_change_device(Overrides *s, const char *id, const DeviceSettings *set, unsigned forget) {
+        const DeviceSettings none = DEVICE_SETTINGS_NULL, *now = overrides_find_device(s, id);
+        const DeviceSettings then = changed_device(s, id, set, forget);
+        OverridesDevice *former = s->devices, *changed = NULL;
+
+        if (!overrides_is_open(s))
+                return -EOPNOTSUPP;
+        if (!streq(id, OVERRIDES_EVERY_DEVICE) && device_settings_equal(now ?: &none, &then))
+                return 0;
+        int r = changed_devices(s, id, set, forget, &changed);
+        if (r < 0)
+                return r;
+        HASH_SORT(changed, compare_devices);
+        s->devices = changed;
+        r = write_file(s);
+        if (r < 0)
+                s->devices = former;
+        devices_free(r < 0 ? &changed : &former);
         return r;
 }

@@ -2,24 +2,27 @@
 #pragma once
 
 /*
- * Overrides: settings of groups that were made at run time and outlive a reboot
+ * Overrides: settings of groups and devices that were made at run time and outlive a reboot
  *
  * One file in the state directory, overrides.json, with a version, read at the start and written anew as a whole with
  * every change (state-file.h). A change is in force only when it is on the disk; a change that cannot be written fails.
  *
  * They are kept by name: a unit of the system's manager by the unit's, whatever slice it is in, everything else by its
- * cgroup's path. There need not be such a group: it finds its settings when it appears. A file that makes no sense, as
- * a whole or in part, is kept aside for people to look at, and what of it does make sense holds.
+ * cgroup's path; those of devices by the id. There need not be such a group or device: it finds its settings when it
+ * appears. A file that makes no sense, as a whole or in part, is kept aside for people to look at, and what of it does
+ * make sense holds.
  */
 
 #include <uthash.h>
 
 #include "common/process.h"
+#include "device-settings.h"
 #include "settings.h"
 
 #define OVERRIDES_FILE    "overrides.json"
 #define OVERRIDES_VERSION 1
 #define OVERRIDES_MAX     4096U
+#define OVERRIDES_DEVICES 256U
 #define OVERRIDES_WHY_MAX 256U
 
 typedef struct OverridesEntry {
@@ -30,9 +33,19 @@ typedef struct OverridesEntry {
         UT_hash_handle hh;
 } OverridesEntry;
 
+typedef struct OverridesDevice {
+        char *id;
+        DeviceSettings settings;
+        UT_hash_handle hh;
+} OverridesDevice;
+
+/* Stands for every device, and is no device's id. */
+#define OVERRIDES_EVERY_DEVICE "*"
+
 typedef struct Overrides {
-        char *directory;         /* NULL: nothing can be stored */
-        OverridesEntry *entries; /* uthash, by name */
+        char *directory;          /* NULL: nothing can be stored */
+        OverridesEntry *entries;  /* uthash, by name */
+        OverridesDevice *devices; /* uthash, by id */
 } Overrides;
 
 #define OVERRIDES_NULL ((Overrides){0})
@@ -53,13 +66,20 @@ const Settings *overrides_find(const Overrides *s, const char *name);
  * or an error of the disk. */
 int overrides_set(Overrides *s, const char *name, const Settings *settings);
 
+/* The same of a device, or of OVERRIDES_EVERY_DEVICE. */
+const DeviceSettings *overrides_find_device(const Overrides *s, const char *id);
+
+/* Forgets the keys `forget` of what is stored for the device, and puts *set on top of what is left. Of every device:
+ * whatever single devices have stored of these keys is forgotten, too. On failure nothing changes. */
+int overrides_change_device(Overrides *s, const char *id, const DeviceSettings *set, unsigned forget);
+
 /* Of a group that need not exist: the name that its settings are stored by. Newly allocated. */
 int overrides_name(const char *group, char **ret);
 
 /* A cgroup's path, or a unit. */
 bool overrides_name_is_valid(const char *name);
 
-/* The contents of the file. overrides_parse() adds to s->entries, and returns 0, > 0 when it had to leave out something
+/* The contents of the file. overrides_parse() adds to *s, and returns 0, > 0 when it had to leave out something
  * (`why`), -EBADMSG when it is no such file at all (`why`, too), or -ENOMEM. */
 int overrides_parse(Overrides *s, const char *text, size_t size, char why[static OVERRIDES_WHY_MAX]);
 int overrides_print(const Overrides *s, char **ret, size_t *ret_size);

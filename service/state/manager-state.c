@@ -21,23 +21,11 @@
 
 /* --- writing --- */
 
-static int fill_device_settings(const DeviceSettings *s, json_object *o) {
-        JSON_TRY(json_add_string(o, "policy", s->ops ? s->ops->name : NULL));
-        for (size_t i = 0; i < DEVICE_KEYS_N; i++)
-                if (device_settings_has(s, device_keys + i))
-                        JSON_TRY(json_add_u64(o, device_keys[i].name, device_key_get(device_keys + i, &s->values)));
-        if (s->has_preemption)
-                JSON_TRY(json_add_string(o, "Preemption", preemption_to_string(s->preemption)));
-        if (s->has_accounting)
-                JSON_TRY(json_add_string(o, "Accounting", accounting_to_string(s->accounting)));
-        return 0;
-}
-
 static int fill_device(const Device *d, json_object *o) {
         JSON_TRY(json_add_string(o, "id", d->id));
         JSON_TRY(json_add_string(o, "name", d->name));
         JSON_TRY(json_add_string(o, "backend", d->backend));
-        return fill_device_settings(&d->runtime, o);
+        return json_fill_device_settings(o, &d->runtime);
 }
 
 static int fill_group(const Group *g, json_object *o) {
@@ -85,7 +73,7 @@ static int fill_manager(Manager *m, json_object *o) {
         JSON_TRY(json_add(o, "devices", devices));
         JSON_TRY(fill_devices(m, devices));
         JSON_TRY(json_add(o, "all_devices", all = json_object_new_object()));
-        return fill_device_settings(&m->every_device, all);
+        return json_fill_device_settings(all, &m->every_device);
 }
 
 static int append_manager(Manager *m) {
@@ -296,18 +284,13 @@ void manager_state_close(Manager *m) {
 
 /* --- reading --- */
 
+/* Former versions wrote the policy in lower case. */
 static void read_device_settings(json_object *o, DeviceSettings *ret) {
-        json_object *v;
-
         *ret = DEVICE_SETTINGS_NULL;
-        ret->ops = policy_find(json_get_string(o, "policy"));
-        for (size_t i = 0; i < DEVICE_KEYS_N; i++)
-                if (json_object_object_get_ex(o, device_keys[i].name, &v))
-                        (void) device_settings_set(ret, device_keys + i, json_object_get_uint64(v));
-        if (json_object_object_get_ex(o, "Preemption", &v))
-                (void) device_settings_set_preemption(ret, json_object_get_string(v));
-        if (json_object_object_get_ex(o, "Accounting", &v))
-                (void) device_settings_set_accounting(ret, json_object_get_string(v));
+        if (!json_object_is_type(o, json_type_object))
+                return;
+        json_object_object_foreach(o, key, v)(void)
+                        json_take_device_setting(streq(key, "policy") ? "Policy" : key, v, ret);
 }
 
 static int restore_device(Manager *m, json_object *o) {

@@ -18,6 +18,21 @@ static void check_entries(const Overrides *s) {
         }
 }
 
+static void check_devices(const Overrides *s) {
+        const OverridesDevice *d, *tmp;
+
+        require(HASH_COUNT(s->devices) <= OVERRIDES_DEVICES);
+        HASH_ITER(hh, s->devices, d, tmp) {
+                require(device_id_is_valid(d->id) || streq(d->id, OVERRIDES_EVERY_DEVICE));
+                require(!device_settings_is_empty(&d->settings));
+                for (const DeviceKey *k = device_keys; k < device_keys + DEVICE_KEYS_N; k++)
+                        if (device_settings_has(&d->settings, k)) {
+                                uint64_t v = device_key_get(k, &d->settings.values);
+                                require(v >= k->min && v <= k->max);
+                        }
+        }
+}
+
 static void check_same(const Overrides *a, const Overrides *b) {
         const OverridesEntry *e, *tmp;
 
@@ -25,6 +40,12 @@ static void check_same(const Overrides *a, const Overrides *b) {
         HASH_ITER(hh, a->entries, e, tmp) {
                 const Settings *other = overrides_find(b, e->name);
                 require(other && settings_is_equal(other, &e->settings));
+        }
+        const OverridesDevice *d, *dtmp;
+        require(HASH_COUNT(a->devices) == HASH_COUNT(b->devices));
+        HASH_ITER(hh, a->devices, d, dtmp) {
+                const DeviceSettings *other = overrides_find_device(b, d->id);
+                require(other && device_settings_equal(other, &d->settings));
         }
 }
 
@@ -41,6 +62,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         require(r == 0 || r == 1 || r == -EBADMSG);
         require((r == 0) == isempty(why));
         check_entries(&first);
+        check_devices(&first);
         require(overrides_print(&first, &printed, &n) == 0);
         require(overrides_parse(&second, printed, n, why_second) == 0);
         check_same(&first, &second);

@@ -39,17 +39,28 @@ class Reboot(SettingsCase):
         run("xschedctl", "set", "kept.slice", "priority=3", "weight=31")
         run("xschedctl", "set", "--force", "--runtime", "brief.service", "priority=4")
         run("xschedctl", "set", "/system.slice/nested.service/below", "priority=6")
+        run("xschedctl", "set", f"device:{inside.DEVICE_ID}", "policy=hpf", "timeslice=7ms")
+        run("xschedctl", "set", "--runtime", f"device:{inside.DEVICE_ID}", "concurrency=2")
+        self.check_device("hpf", 7000, 2)
         self.check(c, 9, "stored", "override")
         run("systemctl", "restart", "xsched")
         until(lambda: self.get("NClients") == 1, "the client")
         self.check(c, 9, "stored", "override")
         self.assertEqual(self.get("Threshold", self.group(c.unit), inside.GROUP), 3)
+        self.check_device("hpf", 7000, 2)
+
+    def check_device(self, *expected):
+        device = self.call("ListDevices")[0][0][-1]
+        keys = ("Policy", "TimeSliceUSec", "Concurrency")
+        self.assertEqual(tuple(self.get(k, device, f"{inside.NAME}.Device") for k in keys), expected)
 
     def boot_2(self):
         c = self.client("--slice=kept.slice", unit="kept.service")
         self.check(c, 9, "stored", "override")
         self.assertEqual(self.get("Weight", self.group(c.unit), inside.GROUP), 77)
         self.assertEqual(self.get("Threshold", self.group(c.unit), inside.GROUP), 0)
+        self.check_device("hpf", 7000, 1)
+        run("xschedctl", "reset", f"device:{inside.DEVICE_ID}")
         chain = self.check_explained(c, ("override", 9))
         self.assertIn("stored for kept.service", chain[0]["detail"])
         # In another slice it is the same unit; and a slice hands down what is stored for it.
@@ -75,6 +86,7 @@ class Reboot(SettingsCase):
         c = self.client("--slice=kept.slice", unit="kept.service")
         self.check(c, 3, "default", "slice")
         self.assertEqual(self.get("Weight", self.group("kept.slice"), inside.GROUP), 32)
+        self.check_device("tree", 20000, 1)
 
 
 if __name__ == "__main__":

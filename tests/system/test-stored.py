@@ -7,7 +7,7 @@ import os
 import subprocess
 
 import inside
-from inside import CLIENT, GROUP, SettingsCase, run, show, until
+from inside import CLIENT, DEVICE, GROUP, SettingsCase, run, show, until
 
 FILE = "/var/lib/xsched/overrides.json"
 STATE_BAD = "5b3f0c1e9d8846c2a1f7e6d4b3c2a190"
@@ -302,6 +302,128 @@ class Stored(SettingsCase):
         run("systemctl", "restart", "xsched")
         until(lambda: self.get("NClients") == 1, "the client")
         self.assertEqual(self.get("Degraded"), [])
+
+
+class Devices(SettingsCase):
+    """A device's policy and parameters are kept as a group's settings are. Whatever is changed, Preview says first."""
+
+    ID = inside.DEVICE_ID
+    KEYS = ("Policy", "Concurrency", "TimeSliceUSec", "StarveUSec", "LingerUSec", "Threshold", "Preemption")
+
+    def setUp(self):
+        super().setUp()
+        self.c = self.client(unit="works.service")
+        until(lambda: self.call("ListDevices")[0], "the device")
+        self.device = self.call("ListDevices")[0][0][-1]
+        self.was = self.effective()
+
+    def tearDown(self):
+        run("xschedctl", "reset", f"device:{self.ID}", "device:all", status=None)
+        super().tearDown()
+
+    def effective(self):
+        return {k: self.get(k, self.device, DEVICE) for k in self.KEYS}
+
+    def change(self, policy, flags, settings, **expected):
+        """By the object's Preview, by SetPolicy, and by what is in force then: the same."""
+        said = self.bus.call(inside.NAME, self.device, DEVICE, "Preview", "sta{sv}", policy, flags, settings)[0]
+        self.call("SetPolicy", "ssta{sv}", self.ID, policy, flags, settings)
+        self.assertEqual(self.effective(), dict(self.was, **expected))
+        self.assertEqual({k: said[k] for k in self.KEYS}, self.effective())
+
+    def listed(self):
+        rows = json.loads(run("xschedctl", "--json=short", "list-settings"))
+        return {(r["target"], r["lifetime"]): r["settings"] for r in rows}
+
+    def test_for_good_and_until_the_next_boot(self):
+        target = f"device:{self.ID}"
+        run("xschedctl", "set", target, "policy=hpf", "timeslice=7ms")
+        self.assertEqual(self.listed(), {(target, "stored"): {"Policy": "hpf", "TimeSliceUSec": 7000}})
+        self.change("", 0, {"TimeSliceUSec": ("t", 6000)}, Policy="hpf", TimeSliceUSec=6000)
+        self.change("", 0, {"Unset": ("as", ["TimeSliceUSec"])}, Policy="hpf", TimeSliceUSec=7000)
+        run("xschedctl", "policy", "--runtime", self.ID, "cfs", "concurrency=2")
+        self.assertEqual(self.effective(), dict(self.was, Policy="cfs", Concurrency=2, TimeSliceUSec=7000))
+        # Stored, a key replaces what held until the next boot, and no other does.
+        self.change("up", PERSISTENT, {}, Policy="up", Concurrency=2, TimeSliceUSec=7000)
+        self.assertEqual(self.listed()[target, "runtime"], {"Concurrency": 2})
+        kept = {"Policy": "up", "TimeSliceUSec": 7000}
+        self.assertEqual(self.listed()[target, "stored"], kept)
+        with open(FILE, encoding="utf-8") as f:
+            self.assertEqual(json.load(f)["devices"], [{"id": self.ID, "settings": kept}])
+        run("systemctl", "restart", "xsched")
+        until(lambda: self.get("NClients") == 1, "the client")
+        self.assertEqual(self.effective(), dict(self.was, Policy="up", Concurrency=2, TimeSliceUSec=7000))
+        self.assertEqual(set(self.listed()), {(target, "stored"), (target, "runtime")})
+        unset = {"TimeSliceUSec": ("t", 8000), "Unset": ("as", ["Policy", "Concurrency"])}
+        self.change("", PERSISTENT, unset, TimeSliceUSec=8000)
+        run("xschedctl", "reset", target)
+        self.assertEqual((self.effective(), self.listed()), (self.was, {}))
+
+    def test_every_device(self):
+        """What is set for all stands for all, and what is then set for one is in force at once."""
+        every, target = "device:all", f"device:{self.ID}"
+        run("xschedctl", "set", target, "concurrency=2", "policy=hpf")
+        run("xschedctl", "set", "--runtime", every, "concurrency=3")
+        self.assertEqual(self.effective(), dict(self.was, Policy="hpf", Concurrency=3))
+        self.change("", PERSISTENT, {"Concurrency": ("u", 4)}, Policy="hpf", Concurrency=4)
+        self.assertEqual(self.listed()[target, "stored"], {"Concurrency": 4, "Policy": "hpf"})
+        run("xschedctl", "set", every, "concurrency=5")
+        self.assertEqual(self.effective(), dict(self.was, Policy="hpf", Concurrency=5))
+        found = {(every, "stored"): {"Concurrency": 5}, (target, "stored"): {"Policy": "hpf"}}
+        self.assertEqual(self.listed(), found)
+        run("xschedctl", "reset", every)
+        self.assertEqual((self.effective(), self.listed()), (self.was, {}))
+
+    def test_without_the_device(self):
+        """It finds what is stored for it, which is seen and forgotten before it comes, too."""
+        target = f"device:{self.ID}"
+        run("xschedctl", "set", target, "linger=123us")
+        run("systemctl", "stop", self.c.unit)
+        run("systemctl", "stop", "xsched")
+        run("systemctl", "start", "xsched")
+        self.assertEqual(self.call("ListDevices")[0], [])
+        self.assertEqual(self.listed(), {(target, "stored"): {"LingerUSec": 123}})
+        c = self.client(unit="again.service")
+        until(lambda: self.call("ListDevices")[0], "the device")
+        self.assertEqual(self.effective(), dict(self.was, LingerUSec=123))
+        c.end()
+        run("systemctl", "restart", "xsched")
+        self.assertIn("no such device", refused("xschedctl", "set", "--runtime", target, "linger=9us"))
+        run("xschedctl", "set", target, "linger=", "concurrency=2")
+        self.assertEqual(self.listed(), {(target, "stored"): {"Concurrency": 2}})
+        run("xschedctl", "reset", target)
+        self.assertEqual(self.listed(), {})
+        self.assertIn("no such device", refused("xschedctl", "set", target, "linger=9us"))
+
+    def test_refused(self):
+        """What makes no sense together, of whatever lifetime; what somebody may not; what the disk does not take."""
+        run("xschedctl", "set", f"device:{self.ID}", "starve=20ms")
+        before = self.effective(), self.listed()
+        wrong = {"StarveRunUSec": ("t", 30000)}
+        for member, path, args in (
+            ("Preview", self.device, ()),
+            ("SetPolicy", inside.PATH, (self.ID,)),
+            ("SetPolicy", inside.PATH, ("",)),
+        ):
+            interface = DEVICE if member == "Preview" else inside.NAME
+            types = "s" * len(args) + "sta{sv}"
+            for flags in (0, PERSISTENT):
+                with self.assertRaisesRegex(inside.dbus.DBusError, "no sense together"):
+                    self.bus.call(inside.NAME, path, interface, member, types, *args, "", flags, wrong)
+            with self.assertRaisesRegex(inside.dbus.DBusError, "flag"):
+                self.bus.call(inside.NAME, path, interface, member, types, *args, "", 2, {})
+        as_nobody = ["setpriv", "--reuid=nobody", "--clear-groups", "xschedctl", "set"]
+        for option in ((), ("--runtime",)):
+            refused(*as_nobody, *option, f"device:{self.ID}", "concurrency=2")
+        os.chmod(os.path.dirname(FILE), 0o500)
+        os.chmod(FILE, 0o400)
+        try:
+            self.assertIn("could not be stored", refused("xschedctl", "set", f"device:{self.ID}", "concurrency=2"))
+            self.assertIn("could not be stored", refused("xschedctl", "set", "device:all", "concurrency=2"))
+        finally:
+            os.chmod(os.path.dirname(FILE), 0o700)
+            os.chmod(FILE, 0o600)
+        self.assertEqual((self.effective(), self.listed()), before)
 
 
 class Gone(SettingsCase):

@@ -357,6 +357,112 @@ static void test_too_many(void **state) {
         overrides_done(&s);
 }
 
+static DeviceSettings of_device(const char *policy, const char *key, uint64_t value) {
+        DeviceSettings s = {.ops = policy ? policy_find(policy) : NULL};
+
+        if (key)
+                assert_int_equal(device_settings_set(&s, device_key_find(key), value), 0);
+        return s;
+}
+
+static void check_device(const Overrides *s, const char *id, const DeviceSettings *expected) {
+        const DeviceSettings *found = overrides_find_device(s, id);
+
+        assert_true(expected ? found && device_settings_equal(found, expected) : !found);
+}
+
+/* By their ids, beside groups; what is set for every device takes the same keys away from single ones. */
+static void test_devices(void **state) {
+        Overrides s = reopen(NULL, 0);
+        const Settings one = make("Priority", "1");
+        const DeviceSettings hpf = of_device("hpf", "TimeSliceUSec", 7000),
+                             slow = of_device(NULL, "TimeSliceUSec", 9000), only = of_device("hpf", NULL, 0),
+                             none = DEVICE_SETTINGS_NULL;
+        DeviceSettings named = DEVICE_SETTINGS_NULL;
+
+        assert_int_equal(device_settings_set_preemption(&named, "1"), 0);
+        assert_int_equal(device_settings_set_accounting(&named, "exact"), 0);
+        assert_int_equal(overrides_set(&s, "one.service", &one), 0);
+        assert_int_equal(overrides_change_device(&s, "pci:0000:03:00.0", &hpf, 0), 0);
+        assert_int_equal(overrides_change_device(&s, "cl:cpu", &named, 0), 0);
+        s = reopen(&s, 0);
+        check_device(&s, "pci:0000:03:00.0", &hpf);
+        check_device(&s, "cl:cpu", &named);
+        check_device(&s, OVERRIDES_EVERY_DEVICE, NULL);
+        assert_int_equal(priority_of(&s, "one.service"), 1);
+
+        assert_int_equal(overrides_change_device(&s, OVERRIDES_EVERY_DEVICE, &slow, 0), 0);
+        s = reopen(&s, 0);
+        check_device(&s, "pci:0000:03:00.0", &only);
+        check_device(&s, OVERRIDES_EVERY_DEVICE, &slow);
+        assert_int_equal(overrides_change_device(&s, "pci:0000:03:00.0", &none, DEVICE_FORGET_ALL), 0);
+        assert_int_equal(overrides_change_device(&s, OVERRIDES_EVERY_DEVICE, &none, DEVICE_FORGET_ALL), 0);
+        assert_int_equal(overrides_change_device(&s, "was:never", &none, DEVICE_FORGET_ALL), 0);
+        s = reopen(&s, 0);
+        assert_null(s.devices);
+        assert_int_equal(priority_of(&s, "one.service"), 1);
+        overrides_done(&s);
+}
+
+/* What cannot be understood is named, and the rest holds. */
+static void test_devices_partly_bad(void **state) {
+        static const char text[] =
+                        "{\"version\": 1, \"overrides\": [], \"devices\": [ null, {\"id\": \"a b\"},"
+                        "{\"id\": \"none\"},"
+                        "{\"id\": \"a\", \"settings\": {\"Policy\": \"oak\", \"Concurrency\": 2}},"
+                        "{\"id\": \"a\", \"settings\": {\"Concurrency\": 3}},"
+                        "{\"id\": \"b\", \"settings\": {\"Concurrency\": -1, \"TimeSliceUSec\": \"9000\"}},"
+                        "{\"id\": \"*\", \"settings\": {\"Preemption\": 1, \"Accounting\": \"off\", \"Color\": 1}} ] }";
+        const DeviceSettings two = of_device(NULL, "Concurrency", 2);
+        DeviceSettings off = DEVICE_SETTINGS_NULL;
+
+        assert_int_equal(device_settings_set_accounting(&off, "off"), 0);
+        put(text, strlen(text));
+        Overrides s = reopen(NULL, 1);
+        assert_true(there_is(OVERRIDES_FILE ".bad"));
+        s = reopen(&s, 0);
+        assert_int_equal(HASH_COUNT(s.devices), 2);
+        check_device(&s, "a", &two);
+        check_device(&s, OVERRIDES_EVERY_DEVICE, &off);
+        overrides_done(&s);
+        static const char no_list[] = "{\"version\": 1, \"overrides\": [], \"devices\": {}}";
+        check_bad(no_list, strlen(no_list), "devices are no list");
+}
+
+/* Neither in memory nor on the disk; and there are bounds. */
+static void test_devices_that_cannot_be_written(void **state) {
+        Overrides s = reopen(NULL, 0);
+        const DeviceSettings two = of_device(NULL, "Concurrency", 2), three = of_device(NULL, "Concurrency", 3);
+        struct rlimit limit, tiny;
+        char id[32];
+
+        assert_int_equal(overrides_change_device(&s, "a", &two, 0), 0);
+        assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+        tiny = limit;
+        tiny.rlim_cur = 10;
+        (void) signal(SIGXFSZ, SIG_IGN);
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &tiny), 0);
+        assert_int_equal(overrides_change_device(&s, "a", &three, 0), -EFBIG);
+        assert_int_equal(overrides_change_device(&s, OVERRIDES_EVERY_DEVICE, &three, 0), -EFBIG);
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+        check_device(&s, "a", &two);
+        s = reopen(&s, 0);
+        check_device(&s, "a", &two);
+        check_device(&s, OVERRIDES_EVERY_DEVICE, NULL);
+        for (unsigned i = 1; i < OVERRIDES_DEVICES; i++) {
+                (void) snprintf(id, sizeof(id), "d:%u", i);
+                assert_int_equal(overrides_change_device(&s, id, &two, 0), 0);
+        }
+        assert_int_equal(overrides_change_device(&s, "more", &two, 0), -E2BIG);
+        assert_int_equal(overrides_change_device(&s, "a", &three, 0), 0);
+        s = reopen(&s, 0);
+        check_device(&s, "a", &three);
+        assert_int_equal(HASH_COUNT(s.devices), OVERRIDES_DEVICES);
+        overrides_done(&s);
+        s = OVERRIDES_NULL;
+        assert_int_equal(overrides_change_device(&s, "a", &two, 0), -EOPNOTSUPP);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                         cmocka_unit_test_setup(test_kept, setup),
@@ -370,6 +476,9 @@ int main(void) {
                         cmocka_unit_test_setup(test_what_cannot_be_written_has_not_happened, setup),
                         cmocka_unit_test_setup(test_no_directory, setup),
                         cmocka_unit_test_setup(test_too_many, setup),
+                        cmocka_unit_test_setup(test_devices, setup),
+                        cmocka_unit_test_setup(test_devices_partly_bad, setup),
+                        cmocka_unit_test_setup(test_devices_that_cannot_be_written, setup),
         };
 
         if (!mkdtemp(directory))

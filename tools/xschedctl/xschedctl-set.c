@@ -138,6 +138,11 @@ static const char *named_policy(const char *assignment) {
         return strncasecmp(assignment, "policy=", strlen("policy=")) == 0 ? strchr(assignment, '=') + 1 : NULL;
 }
 
+/* Settings of groups and devices are stored, but with --runtime. */
+static uint64_t set_flags(const Ctl *c) {
+        return c->runtime ? 0 : SET_FLAG_PERSISTENT;
+}
+
 static int new_device_call(Ctl *c, const Target *t, size_t n, char *assignments[], sd_bus_message **ret) {
         const char *policy = "";
         int r;
@@ -146,7 +151,7 @@ static int new_device_call(Ctl *c, const Target *t, size_t n, char *assignments[
                 policy = named_policy(assignments[i]) ?: policy;
         r = ctl_new_call(c, NULL, NULL, "SetPolicy", ret);
         if (r >= 0)
-                r = sd_bus_message_append(*ret, "sst", t->name, policy, UINT64_C(0));
+                r = sd_bus_message_append(*ret, "sst", t->name, policy, set_flags(c));
         return r < 0 ? ctl_fail("%s: %s", t->text, strerror(-r)) : 0;
 }
 
@@ -156,7 +161,7 @@ static int new_set_call(Ctl *c, const Target *t, sd_bus_message **ret) {
         if (t->kind == OBJECT_GROUP) {
                 r = ctl_new_call(c, NULL, NULL, "SetGroup", ret);
                 if (r >= 0)
-                        r = sd_bus_message_append(*ret, "st", t->name, c->runtime ? UINT64_C(0) : SET_FLAG_PERSISTENT);
+                        r = sd_bus_message_append(*ret, "st", t->name, set_flags(c));
         } else {
                 r = ctl_new_call(c, t->path, object_kind_interface(t->kind), "Set", ret);
                 if (r >= 0)

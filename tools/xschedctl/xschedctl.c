@@ -146,7 +146,7 @@ static const Option option_table[] = {
                                 "The queues of all processes on AMD GPUs, as the kernel tells"},
                 {'p', "property", "NAME", "show, run", "Only this property; NAME=VALUE: a property of the unit"},
                 {OPTION_VALUE, "value", NULL, "show", "Only values, not names"},
-                {OPTION_RUNTIME, "runtime", NULL, "set", "Until the next boot, not for good"},
+                {OPTION_RUNTIME, "runtime", NULL, "set, policy", "Until the next boot, not for good"},
                 {OPTION_FORCE, "force", NULL, "set", "Also of a unit that systemd does not know"},
                 {OPTION_CLASS, "class", "CLASS", "run", "Class of what runs"},
                 {OPTION_PRIORITY, "priority", "N", "run", "Priority, -255..255: the higher runs first"},
