@@ -5,10 +5,11 @@
 /* global cockpit */
 
 import { NAME } from "./bus.js";
-import { Change } from "./change.js";
+import { changeDevice } from "./device.js";
 import { openDialog, openMenu } from "./dialog.js";
 import { el } from "./dom.js";
 import { explain } from "./explain.js";
+import { GroupChange } from "./group.js";
 import { _, format, problem, shortName } from "./words.js";
 
 export class Actions {
@@ -26,13 +27,7 @@ export class Actions {
 
     /* Whether all processes of the group and below it are the person's, as the service asks for it. */
     isOwn(name) {
-        const within = group => {
-            for (let g = group, n = 0; g && n < 64; g = this.model.groups.get(g)?.Parent, n++)
-                if (g === name)
-                    return true;
-            return false;
-        };
-        const inside = [...this.model.clients.values()].filter(c => within(c.group));
+        const inside = this.model.processesWithin(name);
 
         return inside.length > 0 && inside.every(c => c.uid === this.uid);
     }
@@ -74,9 +69,9 @@ export class Actions {
                 : [_("Change…"), null, needs],
             group.Suspended
                 ? above
-                    ? [_("Resume"), null, format(_("suspended with $0"), shortName(group.SuspendedBy))]
-                    : [_("Resume"), may.suspend ? () => this.resume(path, short) : null, !may.suspend && needs]
-                : [_("Suspend…"), may.suspend ? () => this.suspend(name, path, short) : null, !may.suspend && needs],
+                    ? [_("Resume…"), null, format(_("suspended with $0"), shortName(group.SuspendedBy))]
+                    : [_("Resume…"), may.suspend ? () => this.suspend(name, short, false) : null, !may.suspend && needs]
+                : [_("Suspend…"), may.suspend ? () => this.suspend(name, short, true) : null, !may.suspend && needs],
             [_("Explain"), () => this.try(() => explain(this.bus, path, "Group", short, name))],
             ...(unit && !ofUser
                 ? [
@@ -97,31 +92,39 @@ export class Actions {
     }
 
     change(name, owner) {
-        return new Change(this.bus, this.model, name, owner, (text, undo) => this.done(text, undo)).open();
+        return new GroupChange(this.bus, this.model, name, owner).open((text, undo) => this.done(text, undo));
     }
 
-    suspend(name, path, short) {
-        const below = [...this.model.clients.values()].filter(c => c.group === name || c.group.startsWith(`${name}/`));
+    changeDevice(id) {
+        this.try(() => changeDevice(this.bus, this.model.devices.get(id), (text, undo) => this.done(text, undo)));
+    }
+
+    /* What it would do is said first, of suspending and of resuming; each takes back the other. */
+    suspend(name, short, suspended) {
+        const n = this.model.processesWithin(name).length;
+        const set = to =>
+            this.bus.call(to ? "Suspend" : "Resume", "", [], this.bus.groupPath(name), `${NAME}.Group`);
+        const [title, ...words] = suspended
+            ? [
+                  _("Suspend $0?"),
+                  format(_("Its processes ($0) get no more of any device until it is resumed."), n),
+                  _("What runs on a device now ends first. Programs wait; nothing is lost."),
+              ]
+            : [
+                  _("Resume $0?"),
+                  format(_("Its processes ($0) get their share of the devices again."), n),
+                  _("Programs go on where they wait."),
+              ];
 
         openDialog(
-            format(_("Suspend $0?"), short),
-            [
-                el("p", {}, format(_("Its $0 processes get no more of any device until it is resumed."), below.length)),
-                el("p", {}, _("What runs on a device now ends first. Programs wait; nothing is lost.")),
-            ],
-            [[_("Suspend"), async () => {
-                await this.bus.call("Suspend", "", [], path, `${NAME}.Group`);
-                this.done(format(_("$0 is suspended."), short), () =>
-                    this.bus.call("Resume", "", [], path, `${NAME}.Group`).then(() => this.refresh())
+            format(title, short),
+            words.map(text => el("p", {}, text)),
+            [[suspended ? _("Suspend") : _("Resume"), async () => {
+                await set(suspended);
+                this.done(format(suspended ? _("$0 is suspended.") : _("$0 runs again."), short), () =>
+                    set(!suspended).then(() => this.refresh())
                 );
-            }, "danger"]]
+            }, suspended ? "danger" : "primary"]]
         );
-    }
-
-    resume(path, short) {
-        this.try(async () => {
-            await this.bus.call("Resume", "", [], path, `${NAME}.Group`);
-            this.done(format(_("$0 runs again."), short));
-        });
     }
 }

@@ -9,7 +9,8 @@
  * is not answered.
  *
  * Events, as callbacks: onpresent(), onabsent(), onsignal(path, interface, name, arguments), onturn() -> Promise or
- * nothing, onpermissions().
+ * nothing, onsilence(milliseconds, error): for how long the last turn's call has not been answered, or how it failed,
+ * and onpermissions().
  */
 
 /* global cockpit */
@@ -103,15 +104,26 @@ export class Bus {
     turn() {
         const now = performance.now();
 
-        if (!this.client || this.busy || cockpit.hidden || now - this.lastTurn < TURN_MS - 20)
+        if (!this.client || cockpit.hidden || now - this.lastTurn < TURN_MS - 20)
             return;
+        if (this.busy) {
+            this.callbacks.onsilence(now - this.lastTurn);
+            return;
+        }
         const client = this.client, call = this.callbacks.onturn();
 
         if (!call)
             return;
         this.lastTurn = now;
         this.busy = true;
-        call.catch(error => console.warn("xsched:", error.message || error.problem)).finally(() => {
+        call.then(
+            () => this.client === client && this.callbacks.onsilence(0),
+            error => {
+                console.warn("xsched:", error.message || error.problem);
+                if (this.client === client)
+                    this.callbacks.onsilence(0, error);
+            }
+        ).finally(() => {
             if (this.client === client)
                 this.busy = false;
         });
@@ -120,7 +132,8 @@ export class Bus {
     call(method, type, args = [], path = PATH, iface = NAME) {
         if (!this.client)
             return Promise.reject(new Error(cockpit.gettext("The service does not run.")));
-        return this.client.call(path, iface, method, args, { type });
+        /* As the language has promises: one of Cockpit's never ends where a handler throws. */
+        return Promise.resolve(this.client.call(path, iface, method, args, { type }));
     }
 
     /* As sd_bus_path_encode() has it. */
@@ -187,9 +200,9 @@ export function variant(type, value) {
 export function startService() {
     const systemd = cockpit.dbus("org.freedesktop.systemd1", { bus: "system", superuser: "try" });
 
-    return systemd
-        .call("/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager", "StartUnit", [UNIT, "replace"], {
+    return Promise.resolve(
+        systemd.call("/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager", "StartUnit", [UNIT, "replace"], {
             type: "ss",
         })
-        .finally(() => systemd.close());
+    ).finally(() => systemd.close());
 }

@@ -35,33 +35,38 @@ const MEANINGS = {
 
 export const meaning = key => (MEANINGS[key] ? MEANINGS[key]() : "");
 
-/* key -> lines { source, why, value }, the one that holds first. */
+const LINE = /^(\w+): (lowered: |lowers nothing: |lowers by what it says: |)(.*)$/s;
+
+/*
+ * key -> lines { source, lowers, why, value }, the one that holds first. `lowers`: undefined where the line decides;
+ * otherwise whether it lowers what is decided. A class that only lowers is none: what it lowers has lines of its own.
+ */
 export function readChain(chain) {
     const keys = new Map();
 
     for (const [source, detail, value] of chain) {
-        const [, key, why] = /^(\w+): (.*)$/s.exec(detail) || [null, detail, ""];
+        const [, key, how, why] = LINE.exec(detail) || [null, detail, "", ""];
 
+        if (how === "lowers by what it says: ")
+            continue;
         if (!keys.has(key))
             keys.set(key, []);
-        keys.get(key).push({ source, why, value: value.v });
+        keys.get(key).push({ source, lowers: how ? how === "lowered: " : undefined, why, value: value.v });
     }
     return keys;
 }
 
+/* The name that what is set for a group for good is stored by. */
+export function storedName(keys) {
+    for (const lines of keys.values())
+        for (const { source, why } of lines)
+            if (source === "override" && why.startsWith("stored for "))
+                return why.slice("stored for ".length);
+    return null;
+}
+
 export const holds = (keys, key) => keys.get(key)?.[0]?.value;
 export const isBuiltIn = lines => lines[0].source === "default" && lines[0].why === "built in";
-
-/* What was set for the group itself over the bus: until the next boot, for good, or by its owner; undefined if not. */
-export function setSoFar(keys, key) {
-    const find = (source, begin) => keys.get(key)?.find(l => l.source === source && l.why.startsWith(begin))?.value;
-
-    return {
-        runtime: find("override", "set until the next boot"),
-        stored: find("override", "stored for"),
-        owner: find("owner", ""),
-    };
-}
 
 const SENTENCES = [
     ["override", /^set until the next boot for (.*)$/s, () => _("set for $0 until the next boot")],
@@ -69,27 +74,40 @@ const SENTENCES = [
     ["override", /^by class (.*)$/s, () => _("by class $0, which was set for it")],
     ["override", /^set for (.*)$/s, () => _("set for $0")],
     ["default", /^by class (.*)$/s, () => _("by class $0, for nobody has named another")],
-    ["default", /^/, () => _("nobody has set it; that is what xschedd begins with")],
+    ["default", /^/, () => _("nobody has set it; everything begins with that")],
     ["slice", /^inherited from (.*)$/s, () => _("inherited from $0")],
     ["unit-file", /^by \[X-XSched\] in (.*)$/s, () => _("written in the unit file $0")],
     ["unit", /^by a property of (.*)$/s, () => _("a property of the unit $0")],
     ["attribute", /^by user\.xsched\.\* of (.*)$/s, () => _("written on its cgroup $0")],
     ["job", /^set with (.*)$/s, () => _("set with $0, which it was started in")],
     ["hold", /^/, () => _("held by a program for as long as it asks for it")],
-    ["user-unit", /^by the user's unit (.*)$/s, () => _("lowered by the user's unit $0")],
-    ["wish", /^/, () => _("lowered by the process itself")],
-    ["owner", /^set by the owner for (.*)$/s, () => _("lowered by its owner for $0")],
     ["class", /^by \[Match\] in (.*)$/s, () => _("because it matches $0")],
 ];
 
-export function sentence({ source, why }) {
-    for (const [from, pattern, text] of SENTENCES) {
+/* The same of what lowers. */
+const LOWERING = [
+    ["attribute", /^by user\.xsched\.\* of (.*)$/s, () => _("lowered by what its owner has written on its cgroup $0")],
+    ["user-unit", /^by the user's unit (.*)$/s, () => _("lowered by the user's unit $0")],
+    ["slice", /^inherited from (.*)$/s, () => _("lowered with $0, which it is in")],
+    ["job", /^set with (.*)$/s, () => _("lowered with $0, which it was started in")],
+    ["hold", /^held/, () => _("lowered by a program for as long as it asks for it")],
+    ["class", /^by \[Match\] in (.*)$/s, () => _("lowered because it matches $0")],
+    ["wish", /^wished/, () => _("lowered by the process itself")],
+    ["owner", /^set by the owner for (.*)$/s, () => _("lowered by its owner for $0")],
+];
+
+export function sentence({ source, lowers, why }) {
+    const named = /^by class (.*)$/s.exec(why);
+
+    for (const [from, pattern, text] of lowers === undefined ? SENTENCES : LOWERING) {
         const match = from === source && pattern.exec(why);
 
         if (match)
             return format(text(), match[1] || "");
     }
-    return /^by class (.*)$/s.test(why) ? format(_("by $0"), why.slice(3)) : why || source;
+    if (named)
+        return format(lowers === undefined ? _("by class $0") : _("lowered by class $0"), named[1]);
+    return why || source;
 }
 
 export function show(key, value) {

@@ -1,101 +1,57 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Changing a group: what it would do is said first, and what was done can be taken back. */
+/*
+ * The dialog that changes settings, of whatever has them: what it would do is said first, by the service, and what was
+ * done can be taken back
+ *
+ * `what`, of whom is changed:
+ *   name, title, note: texts; note may be missing
+ *   fields, more: lists of fields, those that many need and others: { key, label, hint, type: as on the bus, and for
+ *     numbers min, max and unit: what 1 in the field is on the bus; for others options: [value, text] }
+ *   now: key -> value that is in force
+ *   before: { runtime, stored, owner }: key -> variant, of what was set
+ *   mayStore: whether it can be kept for good; whyNot: a text, where it cannot
+ *   show(key, value) -> text
+ *   preview(flags, settings) -> Promise of key -> value; lines(then) -> more lines of the table
+ *   set(flags, settings) -> Promise
+ *   after() -> Promise of key -> value that is in force then
+ */
 
-import { NAME, variant } from "./bus.js";
-import { holds, NAMES, readChain, setSoFar, show } from "./chain.js";
+import { variant } from "./bus.js";
 import { openDialog } from "./dialog.js";
 import { el, replace } from "./dom.js";
-import { sharesAsked } from "./shares.js";
-import { _, format, percent, problem, shortName } from "./words.js";
+import { _, format, problem } from "./words.js";
 
-const GROUP = `${NAME}.Group`;
-const FIELDS = [
-    ["Priority", "i", -255, 255],
-    ["Weight", "u", 1, 10000],
-    ["Max", "u", 0, 10000],
-    ["Min", "u", 0, 100],
-];
-const TYPES = { Class: "s", ...Object.fromEntries(FIELDS.map(([key, type]) => [key, type])) };
 const STORED = 1;
 
-export const readClasses = reply =>
-    new Map(reply[0].map(([name, about, settings]) => [
-        name,
-        Object.assign(Object.fromEntries(Object.entries(settings).map(([k, v]) => [k, v.v])), { about }),
-    ]));
+/* What ListSettings has of it: `targets`, lifetime -> the name that its settings of that lifetime go by. */
+export function setBefore(reply, targets) {
+    const before = { runtime: {}, stored: {}, owner: {} };
 
-function travelling(settings) {
-    return Object.fromEntries(Object.entries(settings).map(([key, value]) => [key, variant(TYPES[key], value)]));
+    for (const [target, lifetime, settings] of reply[0])
+        if (target === targets[lifetime])
+            before[lifetime] = settings;
+    return before;
 }
 
-export class Change {
-    /* `owner`: who may only lower what is his. `done(text, undo)`: it was changed. */
-    constructor(bus, model, name, owner, done) {
-        Object.assign(this, { bus, model, name, owner, done, edits: {} });
-    }
+const pick = (settings, keys) => Object.fromEntries(Object.entries(settings).filter(([key]) => keys.includes(key)));
 
-    call(method, flags, settings) {
-        return this.bus.call(method, "ta{sv}", [flags, settings], this.bus.groupPath(this.name), GROUP);
-    }
-
-    set(flags, settings) {
-        return this.call("Set", flags, settings);
-    }
-
-    flags() {
-        return this.element.elements.keep.value === "stored" ? STORED : 0;
-    }
-
-    async explain() {
-        const path = this.bus.groupPath(this.name);
-
-        return readChain((await this.bus.call("ExplainObject", "o", [path]))[0]);
-    }
-
-    async open() {
-        const [keys, classes] = await Promise.all([this.explain(), this.bus.call("ListClasses", "")]);
-
-        this.keys = keys;
-        this.classes = readClasses(classes);
+export class ChangeDialog {
+    /* `done(text, undo)`: it was changed. */
+    constructor(what, done) {
+        Object.assign(this, { what, done, edits: {} });
+        this.fields = new Map([...what.fields, ...(what.more || [])].map(field => [field.key, field]));
+        this.inputs = [];
         this.preview = el("div", { class: "preview", "aria-live": "polite" });
-        this.dialog = openDialog(format(_("Change $0"), shortName(this.name)), this.form(), [
-            [_("Apply"), () => this.apply()],
-        ]);
+        this.dialog = openDialog(what.title, this.form(), [[_("Apply"), () => this.apply()]]);
         this.update();
     }
 
     form() {
-        const select = el("select", { id: "change-Class", oninput: () => this.edit("Class", select.value) });
-
-        for (const [name, { about }] of this.classes)
-            select.append(el("option", { value: name, title: about }, name));
-        select.value = holds(this.keys, "Class");
-        const field = (key, input, hint) =>
-            el(
-                "div",
-                { class: "field" },
-                el("label", { for: `change-${key}` }, NAMES[key]()),
-                input,
-                el("small", {}, hint)
-            );
-        const hints = {
-            Priority: _("-255 to 255; the higher runs first"),
-            Weight: _("1 to 10000; 100 is usual"),
-            Max: _("percent; 0 is no limit"),
-            Min: _("percent; 0 is no guarantee"),
-        };
-        const numbers = FIELDS.map(([key, , min, max]) => {
-            const input = el("input", { id: `change-${key}`, type: "number", min, max, step: 1, required: true });
-
-            input.value = holds(this.keys, key);
-            input.addEventListener("input", () => this.edit(key, input.valueAsNumber));
-            return field(key, input, hints[key]);
-        });
-        const keep = (value, text, disabled) => {
-            const checked = value === "runtime";
-
-            const input = el("input", { type: "radio", name: "keep", value, checked, disabled });
+        const { note, fields, more, mayStore, whyNot, before } = this.what;
+        const anything = Object.values(before).some(settings => Object.keys(settings).length > 0);
+        const keep = (value, text, disabled = false) => {
+            const input = el("input", { type: "radio", name: "keep", value, checked: value === "runtime", disabled });
 
             input.addEventListener("input", () => this.update());
             return el("label", {}, input, text);
@@ -104,31 +60,76 @@ export class Change {
         this.element = el(
             "form",
             { onsubmit: event => event.preventDefault() },
-            this.owner &&
-                el("p", { class: "subtle" }, _("It is yours: you can lower what it has, and take that back.")),
-            el("div", { class: "fields" }, field("Class", select, ""), numbers),
-            el("fieldset", {}, el("legend", {}, _("For how long")), keep("runtime", _("until the next boot"), false),
-                keep("stored", _("for good"), this.owner)),
+            note && el("p", { class: "subtle" }, note),
+            el("div", { class: "fields" }, fields.map(field => this.field(field))),
+            more &&
+                el(
+                    "details",
+                    {},
+                    el("summary", {}, _("More parameters")),
+                    el("div", { class: "fields" }, more.map(field => this.field(field)))
+                ),
+            el(
+                "fieldset",
+                {},
+                el("legend", {}, _("For how long")),
+                keep("runtime", _("until the next boot")),
+                keep("stored", _("for good"), !mayStore),
+                anything && keep("forget", _("forget what was set"))
+            ),
+            whyNot && el("p", { class: "subtle" }, whyNot),
             this.preview
         );
         return this.element;
     }
 
-    edit(key, value) {
-        if (value === holds(this.keys, key))
-            delete this.edits[key];
-        else
-            this.edits[key] = value;
-        this.update();
+    field({ key, label, hint, min, max, unit = 1, options }) {
+        const id = `change-${key}`, now = this.what.now[key];
+        const input = options
+            ? el("select", { id }, options.map(([value, text]) => el("option", { value }, text)))
+            : el("input", { id, type: "number", min, max, step: unit === 1 ? 1 : "any", required: true });
+        const small = el("small", {}, typeof hint === "function" ? hint(now) : hint);
+
+        input.value = options ? now : now / unit;
+        input.addEventListener("input", () => {
+            const value = options ? input.value : Math.round(input.valueAsNumber * unit);
+
+            if (typeof hint === "function")
+                replace(small, hint(value));
+            if (value === now)
+                delete this.edits[key];
+            else
+                this.edits[key] = value;
+            this.update();
+        });
+        this.inputs.push(input);
+        return el("div", { class: "field" }, el("label", { for: id }, label), input, small);
     }
 
-    /* Before and after of all that changes, and of the share: the service says what would hold. */
-    async update() {
-        const valid = this.element.checkValidity(), edited = Object.keys(this.edits).length > 0;
-        const asked = (this.asked = {});
+    /* What is to be asked for: flags of the call, and settings as it takes them. */
+    request() {
+        const choice = this.element.elements.keep.value, { before, mayStore } = this.what;
 
+        if (choice === "forget") {
+            const names = new Set((mayStore ? Object.values(before) : [before.owner]).flatMap(Object.keys));
+
+            return { flags: mayStore ? STORED : 0, settings: { Unset: variant("as", [...names]) } };
+        }
+        const settings = Object.fromEntries(
+            Object.entries(this.edits).map(([key, value]) => [key, variant(this.fields.get(key).type, value)])
+        );
+
+        return { flags: choice === "stored" ? STORED : 0, settings };
+    }
+
+    /* Before and after of all that changes: the service says what would hold. */
+    async update() {
+        const forget = this.element.elements.keep.value === "forget";
+        const edited = forget || Object.keys(this.edits).length > 0, asked = (this.asked = {});
+
+        this.inputs.forEach(input => (input.disabled = forget));
         this.dialog.buttons[0].disabled = true;
-        if (!edited || !valid) {
+        if (!edited || !this.element.checkValidity()) {
             this.tell(
                 edited
                     ? el("p", { class: "error" }, _("A value is out of range."))
@@ -136,110 +137,67 @@ export class Change {
             );
             return;
         }
+        const { flags, settings } = this.request();
         let then, refused;
 
         try {
-            [then] = await this.call("Preview", this.flags(), travelling(this.edits));
+            then = await this.what.preview(flags, settings);
         } catch (error) {
             refused = error;
         }
         if (asked !== this.asked) /* something else was typed meanwhile */
             return;
         this.dialog.buttons[0].disabled = Boolean(refused);
-        this.tell(
-            refused ? el("p", { class: "error" }, problem(refused)) : this.table(this.changes(then))
-        );
+        this.tell(refused ? el("p", { class: "error" }, problem(refused)) : this.table(then));
     }
 
     tell(what) {
         replace(this.preview, el("h3", {}, _("What that would do")), what);
     }
 
-    /* `then`: what would hold, of Preview. */
-    changes(then) {
-        const rows = Object.keys(NAMES)
-            .map(key => [key, holds(this.keys, key), then[key]?.v])
-            .filter(([key, before, after]) => before !== after || key in this.edits);
-
-        this.after = Object.fromEntries(rows.map(([key, , after]) => [key, after]));
-        const lines = rows.map(([key, before, after]) => [NAMES[key](), show(key, before), show(key, after)]);
-
-        return [...lines, ...this.shareLines()];
-    }
-
-    table(lines) {
+    table(then) {
+        const { now, show, lines } = this.what;
+        const changed = [...this.fields.values()]
+            .filter(({ key }) => now[key] !== then[key] || key in this.edits)
+            .map(({ key, label }) => [label, show(key, now[key]), show(key, then[key])]);
         const head = ["", _("Now"), _("Then")].map(text => el("th", { scope: "col" }, text));
         const line = ([what, before, after]) =>
             el("tr", {}, el("th", { scope: "row" }, what), el("td", {}, before), el("td", {}, after));
+        const all = [...changed, ...(lines ? lines(then) : [])];
 
-        return el("table", {}, el("thead", {}, el("tr", {}, head)), el("tbody", {}, lines.map(line)));
-    }
-
-    /* On each device: what it is to get while all that wanted the device in the last minute still do. */
-    shareLines() {
-        const lines = [];
-
-        for (const device of this.model.devices.values()) {
-            const wanting = new Set(this.model.recent(device.id, 60000).keys());
-            const wants = [...wanting].some(n => this.isWithin(n));
-
-            if (device.policy !== "tree" || !(wants || this.hasQueue(device.id)))
-                continue;
-            if (!wants)
-                wanting.add(this.name);
-            const asked = change => sharesAsked(this.model.groups, [...wanting], change).get(this.name);
-            const now = asked(null), then = asked({ name: this.name, ...this.after });
-
-            if (now !== undefined && then !== undefined)
-                lines.push([format(_("Share of $0"), device.name || device.id), percent(now), percent(then)]);
-        }
-        return lines;
-    }
-
-    hasQueue(device) {
-        return [...this.model.queues.values()].some(
-            q => q.device === device && this.isWithin(this.model.clients.get(q.client)?.group)
-        );
-    }
-
-    isWithin(name) {
-        for (let g = name, n = 0; g && n < 64; g = this.model.groups.get(g)?.Parent, n++)
-            if (g === this.name)
-                return true;
-        return false;
+        return all.length > 0
+            ? el("table", {}, el("thead", {}, el("tr", {}, head)), el("tbody", {}, all.map(line)))
+            : el("p", { class: "subtle" }, _("What is in force stays as it is."));
     }
 
     async apply() {
-        const flags = this.flags();
-        const edits = { ...this.edits }, before = this.keys;
+        const request = this.request(), { now, show, after, name } = this.what;
 
-        await this.set(flags, travelling(edits));
-        const after = await this.explain();
-        const parts = Object.keys(NAMES)
-            .filter(key => key in edits || holds(before, key) !== holds(after, key))
-            .map(key => {
-                const [was, is] = [show(key, holds(before, key)), show(key, holds(after, key))];
+        await this.what.set(request.flags, request.settings);
+        const then = await after();
+        const parts = [...this.fields.values()]
+            .filter(({ key }) => key in request.settings || now[key] !== then[key])
+            .map(({ key, label }) => {
+                const [was, is] = [show(key, now[key]), show(key, then[key])];
 
                 return was === is
-                    ? format(_("$0 stays $1"), NAMES[key](), is)
-                    : format(_("$0 is now $2, and was $1"), NAMES[key](), was, is);
+                    ? format(_("$0 stays $1"), label, is)
+                    : format(_("$0 is now $2, and was $1"), label, was, is);
             });
 
-        this.done(`${shortName(this.name)}: ${parts.join("; ")}.`, () => this.undo(before, Object.keys(edits), flags));
+        this.done(`${name}: ${parts.join("; ") || _("forgotten what was set")}.`, () => this.undo(request));
     }
 
     /* As it was set before: for good, until the next boot, by the owner, or not at all. */
-    async undo(before, names, flags) {
-        const of = which =>
-            travelling(Object.fromEntries(
-                names.map(key => [key, setSoFar(before, key)[which]]).filter(([, value]) => value !== undefined)
-            ));
-        const stored = of("stored"), runtime = { ...of("owner"), ...of("runtime") };
-        const forget = names.filter(key => !(key in (flags ? stored : runtime)));
+    async undo({ flags, settings }) {
+        const { before, set } = this.what;
+        const names = Object.keys(settings).flatMap(key => (key === "Unset" ? settings.Unset.v : [key]));
+        const runtime = pick({ ...before.owner, ...before.runtime }, names);
+        const again = flags ? pick(before.stored, names) : runtime;
 
-        await this.set(flags, { ...(flags ? stored : runtime), Unset: variant("as", forget) });
+        await set(flags, { ...again, Unset: variant("as", names.filter(key => !(key in again))) });
         if (flags && Object.keys(runtime).length > 0)
-            await this.set(0, runtime);
+            await set(0, runtime);
         this.done(null);
     }
 }

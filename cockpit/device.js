@@ -1,78 +1,140 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The policy of a device, and its parameters. */
+/* Changing a device: its policy, and the parameters of that. */
 
-import { variant } from "./bus.js";
-import { openDialog } from "./dialog.js";
-import { el, setText } from "./dom.js";
+import { NAME } from "./bus.js";
+import { ChangeDialog, setBefore } from "./change.js";
 import { _, format } from "./words.js";
 
-/* key -> type, as Describe calls it, what one unit of the field is on the bus, bounds of the field */
-const PARAMETERS = {
-    TimeSliceUSec: ["t", "timeslice_usec", 1000, 0.1, 10000],
-    Concurrency: ["u", "concurrency", 1, 1, 64],
-    StarveUSec: ["t", "starve_usec", 1000, 0, 3600000],
-};
-const LABELS = {
-    TimeSliceUSec: () => _("Length of a turn, ms"),
-    Concurrency: () => _("How many run at once"),
-    StarveUSec: () => _("A turn for everybody after waiting, ms (0: never)"),
-};
+const DEVICE = `${NAME}.Device`;
+const MS = 1000; /* microseconds, as the bus has them */
+
+const fields = policies => [
+    {
+        key: "Policy",
+        label: _("Policy"),
+        type: "s",
+        options: policies.map(([name]) => [name, name]),
+        hint: value => policies.find(([name]) => name === value)?.[1] || "",
+    },
+    {
+        key: "TimeSliceUSec",
+        label: _("Length of a turn"),
+        type: "t",
+        min: 0.1,
+        max: 10000,
+        unit: MS,
+        hint: _("milliseconds, 0.1 to 10000"),
+    },
+    {
+        key: "Concurrency",
+        label: _("How many run at once"),
+        type: "u",
+        min: 1,
+        max: 1024,
+        hint: _("groups, 1 to 1024"),
+    },
+];
+
+const more = () => [
+    {
+        key: "StarveUSec",
+        label: _("A turn for everybody after"),
+        type: "t",
+        min: 1,
+        max: 3600000,
+        unit: MS,
+        hint: _("milliseconds of waiting, 1 to 3600000"),
+    },
+    {
+        key: "StarveRunUSec",
+        label: _("Length of such a turn"),
+        type: "t",
+        min: 0.1,
+        max: 10000,
+        unit: MS,
+        hint: _("milliseconds, 0.1 to 10000"),
+    },
+    {
+        key: "LingerUSec",
+        label: _("Kept free for who is expected back"),
+        type: "t",
+        min: 0,
+        max: 100,
+        unit: MS,
+        hint: _("milliseconds at most, 0 to 100"),
+    },
+    {
+        key: "Threshold",
+        label: _("Launches under way while others wait"),
+        type: "u",
+        min: 1,
+        max: 65535,
+        hint: _("of each queue, 1 to 65535"),
+    },
+    {
+        key: "Preemption",
+        label: _("How far who waits is stopped"),
+        type: "s",
+        options: [
+            ["auto", _("as is quickest")],
+            ["off", _("not at all")],
+            ["1", _("it launches no more")],
+            ["2", _("what has not begun waits, too")],
+            ["3", _("what runs is stopped, too")],
+            ["privileged", _("the service stops it as a whole")],
+        ],
+    },
+    {
+        key: "Accounting",
+        label: _("Time of who is alone"),
+        type: "s",
+        options: [
+            ["auto", _("as the driver counts it, or estimated")],
+            ["exact", _("counted exactly")],
+            ["sampled", _("estimated from samples")],
+            ["off", _("not counted")],
+        ],
+    },
+];
 
 export async function changeDevice(bus, device, done) {
-    const [policies, settings] = await Promise.all([bus.call("ListPolicies", ""), bus.call("ListSettings", "")]);
-    const before = settings[0].filter(([target]) => target === `device:${device.id}`);
-    const about = el("p", { class: "subtle" });
-    const tell = () => setText(about, policies[0].find(([name]) => name === select.value)?.[1] || "");
-    const select = el("select", { id: "device-Policy", oninput: tell });
+    const path = bus.devicePath(device.id), target = `device:${device.id}`;
+    /* The policy is an argument of its own. */
+    const settled = async (flags, { Policy, ...settings }) => {
+        const [then] = await bus.call("Preview", "sta{sv}", [Policy?.v || "", flags, settings], path, DEVICE);
 
-    for (const [name] of policies[0])
-        select.append(el("option", { value: name }, name));
-    select.value = device.policy;
-    tell();
-    const inputs = Object.entries(PARAMETERS).map(([key, [, name, unit, min, max]]) => {
-        const input = el("input", { id: `device-${key}`, type: "number", min, max, step: "any", required: true });
+        return Object.fromEntries(Object.entries(then).map(([key, value]) => [key, value.v]));
+    };
+    const [policies, settings, now] = await Promise.all([
+        bus.call("ListPolicies", ""),
+        bus.call("ListSettings", ""),
+        settled(0, {}),
+    ]);
+    const all = [...fields(policies[0]), ...more()];
+    const text = (key, value) => {
+        const field = all.find(f => f.key === key);
 
-        input.value = device[name] / unit;
-        return [key, input];
-    });
-    const field = (id, label, input) => el("div", { class: "field" }, el("label", { for: id }, label), input);
-    const form = el(
-        "form",
-        { onsubmit: event => event.preventDefault() },
-        el("div", { class: "fields" }, field("device-Policy", _("Policy"), select)),
-        about,
-        el("div", { class: "fields" }, inputs.map(([key, input]) => field(`device-${key}`, LABELS[key](), input))),
-        el("p", { class: "subtle" }, _("It counts until the next boot; for good it is written in xsched.conf(5)."))
-    );
-
-    const undo = async names => {
-        await bus.call("SetPolicy", "ssta{sv}", [device.id, "", 0, { Unset: variant("as", names) }]);
-        for (const [, , { Policy, ...others }] of before)
-            await bus.call("SetPolicy", "ssta{sv}", [device.id, Policy?.v || "", 0, others]);
-        done(null);
+        if (field?.unit === MS)
+            return format(_("$0 ms"), value / MS);
+        return String(field?.options?.find(([option]) => option === value)?.[1] ?? value);
     };
 
-    openDialog(format(_("Policy of $0"), device.name || device.id), form, [
-        [_("Apply"), async () => {
-            if (!form.reportValidity())
-                throw new Error(_("A value is out of range."));
-            const changed = {};
-
-            for (const [key, input] of inputs) {
-                const [type, name, unit] = PARAMETERS[key], value = Math.round(input.valueAsNumber * unit);
-
-                if (value !== device[name])
-                    changed[key] = variant(type, value);
-            }
-            const policy = select.value === device.policy ? "" : select.value;
-
-            if (policy === "" && Object.keys(changed).length === 0)
-                return;
-            await bus.call("SetPolicy", "ssta{sv}", [device.id, policy, 0, changed]);
-            const names = [...(policy ? ["Policy"] : []), ...Object.keys(changed)];
-
-            done(format(_("$0: the policy was changed."), device.name || device.id), () => undo(names));
-        }],
-    ]);
+    return new ChangeDialog(
+        {
+            name: device.name || device.id,
+            title: format(_("Policy of $0"), device.name || device.id),
+            fields: all.slice(0, 3),
+            more: all.slice(3),
+            now,
+            before: setBefore(settings, { runtime: target, stored: target }),
+            mayStore: true,
+            show: text,
+            preview: settled,
+            set: (flags, { Policy, ...others }) =>
+                bus.call("SetPolicy", "ssta{sv}", [device.id, Policy?.v || "", flags, others]),
+            after: () => settled(0, {}),
+        },
+        done
+    );
 }

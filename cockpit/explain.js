@@ -23,18 +23,29 @@ function waitSentence([device, why, by, , , usec], self) {
     return usec > 0 && why !== "suspended" ? format(_("$0 For $1 so far, on $2."), text, span(usec), device) : text;
 }
 
+/* What would hold without what does, one after the other, where that is something else. */
+function without([first, ...others]) {
+    let value = first.value;
+
+    return others.flatMap(line => {
+        if (line.lowers === false)
+            return [format(_("$0 was asked for, too, and lowers nothing: $1."), line.shown, sentence(line))];
+        if (line.value === value)
+            return [];
+        value = line.value;
+        return [format(_("Without that it would be $0: $1."), line.shown, sentence(line))];
+    });
+}
+
 function settingOf([key, lines]) {
-    const [first, ...others] = lines, different = others.filter(l => l.value !== first.value);
+    const shown = lines.map(line => ({ ...line, shown: show(key, line.value) })), others = without(shown);
 
     return el(
         "div",
         { class: "setting" },
-        el("h3", {}, NAMES[key] ? NAMES[key]() : key, " ", el("span", { class: "value" }, show(key, first.value))),
-        el("p", {}, format(_("Why: $0."), sentence(first))),
-        different.length > 0 &&
-            el("ul", {}, different.map(l =>
-                el("li", {}, format(_("Without that it would be $0: $1."), show(key, l.value), sentence(l)))
-            ).slice(0, 1)),
+        el("h3", {}, NAMES[key] ? NAMES[key]() : key, " ", el("span", { class: "value" }, shown[0].shown)),
+        el("p", {}, format(_("Why: $0."), sentence(shown[0]))),
+        others.length > 0 && el("ul", {}, others.map(text => el("li", {}, text))),
         el("p", { class: "subtle" }, meaning(key))
     );
 }

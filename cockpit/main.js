@@ -6,7 +6,6 @@
 
 import { Actions } from "./actions.js";
 import { Bus, startService } from "./bus.js";
-import { changeDevice } from "./device.js";
 import { Devices } from "./devices.js";
 import { Alerts } from "./dialog.js";
 import { button, el, order, replace, setText } from "./dom.js";
@@ -16,6 +15,7 @@ import { tryIt } from "./tryit.js";
 import { _, format, problem } from "./words.js";
 
 const MEASURE_EVERY = 3; /* turns */
+const LATE_MS = 3000;
 const DESCRIBE_EVERY = 5; /* turns, however often something comes and goes */
 
 class Page {
@@ -30,18 +30,17 @@ class Page {
         this.devices = new Devices({
             choose: name => this.tree.choose(name),
             tryIt: () => this.actions.try(tryIt),
-            changeDevice: id =>
-                this.actions.try(() =>
-                    changeDevice(this.bus, this.model.devices.get(id), (text, undo) => this.actions.done(text, undo))
-                ),
+            changeDevice: id => this.actions.changeDevice(id),
         });
         this.tree = new Tree({ menu: (key, opener) => this.actions.menu(key, opener) });
         this.degraded = el("div", { class: "alert warning", hidden: true });
+        this.silent = el("div", { class: "alert warning silent", role: "status", hidden: true });
         this.version = el("p", { class: "subtle version" });
         this.readOnly = el("p", { class: "subtle read-only", hidden: true });
         this.content = [
             this.alerts.element,
             this.readOnly,
+            this.silent,
             this.degraded,
             this.devices.element,
             this.tree.element,
@@ -52,11 +51,13 @@ class Page {
     start() {
         cockpit.translate();
         document.title = _("GPU scheduling");
+        this.say(_("Loading…"));
         this.bus.start({
             onpresent: () => this.begin(),
             onabsent: () => this.gone(),
             onsignal: (path, iface, signal, args) => this.signal(path, iface, signal, args),
             onturn: () => this.turn(),
+            onsilence: (ms, error) => this.silence(ms, error),
             onpermissions: () => this.permissions(),
         });
     }
@@ -69,6 +70,7 @@ class Page {
         this.stale = true;
         this.described = -Infinity;
         this.until = null;
+        this.failures = 0;
         this.unmeasured.clear();
         this.isShown = false;
     }
@@ -89,18 +91,35 @@ class Page {
 
         this.isShown = false;
         this.root.setAttribute("aria-busy", "false");
-        replace(
-            this.root,
-            el(
-                "div",
-                { class: "empty-state", role: "status" },
-                el("h1", {}, _("The GPU scheduler does not run")),
-                el("p", {}, _("xsched.service is not there. Programs use the GPU as if there were no scheduler.")),
-                el("p", {}, _("This page shows it again as soon as it is back.")),
-                start,
-                failed
-            )
+        this.say(
+            _("The GPU scheduler does not run"),
+            el("p", {}, _("xsched.service is not there. Programs use the GPU as if there were no scheduler.")),
+            el("p", {}, _("This page shows it again as soon as it is back.")),
+            start,
+            failed
         );
+    }
+
+    /* In place of all that is shown. */
+    say(title, ...more) {
+        replace(this.root, el("div", { class: "empty-state", role: "status" }, el("h1", {}, title), more));
+    }
+
+    /*
+     * The service has not answered for so long, or not as it should: what is shown is from before. Nothing of that: it
+     * has answered. What fails once may be the last of a service that is gone.
+     */
+    silence(ms, error) {
+        this.failures = error ? this.failures + 1 : ms > 0 ? this.failures : 0;
+        const text = this.failures > 1 && error
+            ? format(_("The service answers with an error: $0"), problem(error))
+            : ms > LATE_MS && format(_("The service has not answered for $0 seconds."), Math.floor(ms / 1000));
+
+        this.silent.hidden = !text;
+        if (text && this.isShown)
+            setText(this.silent, `${text} ${_("What is shown is from before.")}`);
+        else if (text)
+            this.say(text);
     }
 
     /* There are data, handlers, and the word of polkit on what can be changed: it can be used. */

@@ -40,6 +40,14 @@ function unescape(name) {
     return new TextDecoder().decode(new Uint8Array(bytes));
 }
 
+/* Several that ran at once share the time that the device was in use, as pictures and tables show it. */
+function share(groups, busy) {
+    const all = [...groups.values()].reduce((sum, g) => sum + g.run, 0);
+
+    if (all > busy)
+        groups.forEach(g => (g.run *= busy / all));
+}
+
 const ratio = (part, whole) => (whole > 0 ? Math.min(1, Math.max(0, part / whole)) : 0);
 
 export class Model {
@@ -189,13 +197,12 @@ export class Model {
         }
         for (const [key, g] of counters.groups) {
             const was = before.groups.get(key) || { run: 0, wait: 0 };
-            /* Counters are read a moment before or after the clock. */
-            const most = Math.max(1, this.devices.get(g.device)?.concurrency || 1);
-            const run = Math.min(most, (g.run - was.run) / usec), wait = (g.wait - was.wait) / usec;
+            const run = (g.run - was.run) / usec, wait = (g.wait - was.wait) / usec;
 
             if (run > 0 || wait > 0)
                 sample.devices.get(g.device)?.groups.set(g.name, { run: Math.max(0, run), wait: Math.max(0, wait) });
         }
+        sample.devices.forEach(d => share(d.groups, d.busy));
         this.add(sample);
     }
 
@@ -224,6 +231,7 @@ export class Model {
                         groups.map(([place, run, , wait]) => [names[place], { run: run / usec, wait: wait / usec }])
                     ),
                 });
+            sample.devices.forEach(d => share(d.groups, d.busy));
             earlier.push(sample);
         }
         this.samples = [...earlier, ...this.samples];
@@ -258,6 +266,19 @@ export class Model {
         const last = this.samples.at(-1)?.devices.get(id);
 
         return last ? last.busy : 0;
+    }
+
+    /* Whether the first is the second, or below it. */
+    isWithin(name, above) {
+        for (let g = name, n = 0; g && n < 64; g = this.groups.get(g)?.Parent, n++)
+            if (g === above)
+                return true;
+        return false;
+    }
+
+    /* Its processes, and those below it. */
+    processesWithin(name) {
+        return [...this.clients.values()].filter(c => this.isWithin(c.group, name));
     }
 
     /* The groups below a group, in the order of their names; of "" those that have nothing above. */

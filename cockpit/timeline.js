@@ -7,12 +7,12 @@
  * as long as it is among those that are named.
  */
 
-import { el, order, setAttribute, setText, svg } from "./dom.js";
+import { el, order, replace, setAttribute, setText, svg } from "./dom.js";
 import { SPAN_MS } from "./model.js";
 import { _, format, percent, shortName } from "./words.js";
 
 const NAMED = 7;
-const WIDTH = 600, USE_HEIGHT = 110, GAP = 18, WAIT_HEIGHT = 40, LEFT = 36, BOTTOM = 18;
+const LEAST = 280, USE_HEIGHT = 110, GAP = 18, WAIT_HEIGHT = 40, LEFT = 36, BOTTOM = 18;
 const HEIGHT = USE_HEIGHT + GAP + WAIT_HEIGHT + BOTTOM + 6;
 const USE_TOP = 4, WAIT_TOP = USE_TOP + USE_HEIGHT + GAP;
 const OTHERS = "\n";
@@ -29,24 +29,31 @@ export class Timeline {
         }
         this.kept = svg("path", { class: "kept" });
         this.scale = svg("text", { class: "tick", x: LEFT - 4, y: WAIT_TOP + 9, "text-anchor": "end" });
-        this.picture = svg("svg", { class: "timeline", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img" }, this.frame(), [
+        this.frame = svg("g", {});
+        this.picture = svg("svg", { class: "timeline", height: HEIGHT, role: "img" }, this.frame, [
             this.kept,
             this.areas.map(a => [a.run, a.wait]),
             this.scale,
         ]);
         this.legend = el("ul", { class: "legend" });
         this.lines = new Map();
+        this.redraw = () => {};
+        new ResizeObserver(() => this.redraw()).observe(this.picture);
         this.element = el("div", { class: "timeline-box" }, this.picture, this.legend);
     }
 
-    frame() {
+    /* In the pixels that there are: words are as large in a narrow picture as in a wide one. */
+    resize(width) {
+        if (width === this.width)
+            return;
+        this.width = width;
+        this.picture.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
         const text = (x, y, anchor, words) => svg("text", { class: "tick", x, y, "text-anchor": anchor }, words);
-        const line = y => svg("path", { class: "grid", d: `M${LEFT} ${y}H${WIDTH}` });
-        const seconds = [60, 45, 30, 15, 0];
+        const line = y => svg("path", { class: "grid", d: `M${LEFT} ${y}H${width}` });
+        const seconds = width < 360 ? [60, 30, 0] : [60, 45, 30, 15, 0];
 
-        return svg(
-            "g",
-            {},
+        replace(
+            this.frame,
             [0, 0.5, 1].map(part => line(USE_TOP + USE_HEIGHT * (1 - part))),
             line(WAIT_TOP + WAIT_HEIGHT),
             text(LEFT - 4, USE_TOP + 8, "end", "100 %"),
@@ -54,7 +61,7 @@ export class Timeline {
             text(LEFT, WAIT_TOP - 5, "start", _("waiting")),
             seconds.map(s =>
                 text(
-                    LEFT + (1 - s / 60) * (WIDTH - LEFT),
+                    LEFT + (1 - s / 60) * (width - LEFT),
                     HEIGHT - 6,
                     s === 60 ? "start" : s === 0 ? "end" : "middle",
                     s === 0 ? _("now") : format(_("$0 s ago"), s)
@@ -81,7 +88,9 @@ export class Timeline {
 
     update(model, name, choose) {
         const samples = model.samples, end = samples.at(-1)?.end || 0, begin = end - SPAN_MS;
-        const x = t => (LEFT + (Math.max(0, t - begin) / SPAN_MS) * (WIDTH - LEFT)).toFixed(1);
+        this.redraw = () => this.update(model, name, choose);
+        this.resize(Math.max(LEAST, Math.round(this.picture.getBoundingClientRect().width)));
+        const x = t => (LEFT + (Math.max(0, t - begin) / SPAN_MS) * (this.width - LEFT)).toFixed(1);
         const totals = model.recent(this.id, SPAN_MS), recent = model.recent(this.id);
 
         this.assign(totals);
@@ -101,17 +110,12 @@ export class Timeline {
     slot(sample, place) {
         const run = new Array(NAMED + 1).fill(0), wait = new Array(NAMED + 1).fill(0);
         const device = sample.devices.get(this.id);
-        let all = 0;
 
         for (const [group, g] of device?.groups || []) {
             run[place(group)] += g.run;
             wait[place(group)] += g.wait;
-            all += g.run;
         }
-        /* Several that ran at once share the time that the device was in use. */
-        const busy = device?.busy || 0, less = all > busy && all > 0 ? busy / all : 1;
-
-        return { run: run.map(part => part * less), wait, kept: device?.kept || 0, busy };
+        return { run, wait, kept: device?.kept || 0, busy: device?.busy || 0 };
     }
 
     draw(what, slots, top, height, most) {

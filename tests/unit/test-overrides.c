@@ -395,9 +395,9 @@ static void test_devices(void **state) {
         s = reopen(&s, 0);
         check_device(&s, "pci:0000:03:00.0", &only);
         check_device(&s, OVERRIDES_EVERY_DEVICE, &slow);
-        assert_int_equal(overrides_change_device(&s, "pci:0000:03:00.0", &none, DEVICE_FORGET_ALL), 0);
-        assert_int_equal(overrides_change_device(&s, OVERRIDES_EVERY_DEVICE, &none, DEVICE_FORGET_ALL), 0);
-        assert_int_equal(overrides_change_device(&s, "was:never", &none, DEVICE_FORGET_ALL), 0);
+        assert_int_equal(overrides_change_device(&s, "pci:0000:03:00.0", &none, ~0U), 0);
+        assert_int_equal(overrides_change_device(&s, OVERRIDES_EVERY_DEVICE, &none, ~0U), 0);
+        assert_int_equal(overrides_change_device(&s, "was:never", &none, ~0U), 0);
         s = reopen(&s, 0);
         assert_null(s.devices);
         assert_int_equal(priority_of(&s, "one.service"), 1);

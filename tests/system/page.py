@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What the tests of the page for Cockpit stand on: Cockpit, a browser in which an administrator and a user are logged
+in, and how rows, menus and dialogs are used. All tests of a run have the same browser."""
+
+import atexit
+import glob
+import json
+import os
+import subprocess
+
+import inside
+from browser import PAGE, Browser
+from inside import GROUP, Case, run, until
+
+PASSWORD = "correct horse 3"
+SHOTS = os.environ.get("SHOTS", "")
+TENANT = "/mnt/build/tests/opencl/tenant"
+LAYER = glob.glob("/usr/lib/*/xsched/libxsched-opencl.so")[0]
+
+# What the driver says of the device.
+SENSORS = {
+    "gpu_busy_percent": 37,
+    "mem_info_vram_total": 64 << 30,
+    "mem_info_vram_used": 5 << 30,
+    "hwmon/hwmon0/temp1_input": 61400,
+    "hwmon/hwmon0/power1_average": 212400000,
+}
+
+
+# Texts that hardly differ from what is behind them: less than 4.5 to 1, or 3 to 1 of large ones, as WCAG wants it.
+FAINT = """
+(() => {
+    const parse = text => (text.match(/[\\d.]+/g) || []).map(Number);
+    const light = ([r, g, b]) => [[r, 0.2126], [g, 0.7152], [b, 0.0722]].reduce((sum, [c, part]) => {
+        const v = c / 255;
+        return sum + part * (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+    }, 0);
+    const behind = e => {
+        for (let up = e; up; up = up.parentElement) {
+            const c = parse(getComputedStyle(up).backgroundColor);
+            if (c.length === 3 || c[3] === 1)
+                return c;
+        }
+        return [255, 255, 255];
+    };
+    const top = document.querySelector("dialog") || document.body, found = [];
+    for (const e of top.querySelectorAll("*")) {
+        const text = [...e.childNodes].filter(n => n.nodeType === Node.TEXT_NODE).map(n => n.data.trim()).join("");
+        if (!text || !e.checkVisibility({ checkVisibilityCSS: true }) || e.matches(":disabled, option"))
+            continue;
+        const style = getComputedStyle(e), svg = e instanceof SVGElement;
+        const [a, b] = [light(parse(svg ? style.fill : style.color)), light(behind(e))];
+        const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+        if (ratio < (parseFloat(style.fontSize) >= 18 ? 3 : 4.5))
+            found.push(`${text}: ${ratio.toFixed(2)}`);
+    }
+    return found;
+})()
+"""
+
+# What is cut off or reaches beyond the window, but for tables, which can be moved.
+OUTSIDE = """
+(() => {
+    const width = document.documentElement.clientWidth, top = document.querySelector("dialog") || document.body;
+    return [document.documentElement, ...top.querySelectorAll("*")]
+        .filter(e => e.checkVisibility() && !e.closest("table, svg"))
+        .filter(e => e.getBoundingClientRect().right > width + 1 || e.getBoundingClientRect().left < -1)
+        .map(e => e.outerHTML.slice(0, 200));
+})()
+"""
+
+
+def selector(unit):
+    return f"tr[data-key^='group:'][data-key$='/{unit}']"
+
+
+class PageCase(Case):
+    browser = None
+    tabs = {}
+
+    @classmethod
+    def setUpClass(cls):
+        if PageCase.browser:
+            return
+        for user in ("boss", "carol"):
+            run("useradd", "--create-home", "--shell=/bin/bash", user)
+            subprocess.run(["chpasswd"], input=f"{user}:{PASSWORD}\n", text=True, check=True)
+        run("usermod", "--append", "--groups", "sudo", "boss")
+        for name, value in SENSORS.items():
+            inside.write(f"/etc/gpus/{inside.DEVICE_ID.removeprefix('pci:')}/{name}", f"{value}\n")
+        inside.drop_in("xsched.service", "gpu", "[Service]\nBindReadOnlyPaths=/etc/gpus:/sys/bus/pci/devices\n")
+        run("systemctl", "start", "polkit", "xsched")
+        run("systemctl", "unmask", "cockpit.socket")
+        # Without TLS, and so without the seconds that a key takes to be made.
+        tls = "/usr/lib/cockpit/cockpit-tls --no-tls"
+        inside.drop_in("cockpit.service", "plain", f"[Service]\nExecStartPre=\nExecStart=\nExecStart={tls}\n")
+        run("systemctl", "start", "cockpit.socket")
+        PageCase.browser = Browser()
+        atexit.register(PageCase.browser.close)
+
+    def setUp(self):
+        super().setUp()
+        self.processes = []
+
+    def tearDown(self):
+        for unit, p in self.processes:
+            run("systemctl", "stop", unit, status=None)  # one that is suspended would not end by itself
+            p.communicate(timeout=inside.DEADLINE)
+        super().tearDown()
+
+    def opened(self, user="boss"):
+        """The page, when it shows what there is. Who has logged in once stays so."""
+        tab = self.tabs.get(user)
+        if not tab:
+            self.tabs[user] = tab = self.browser.tab()
+            tab.login(user, PASSWORD, user == "boss")
+        # Straight from page to page: Cockpit forgets a session that nobody looks at.
+        tab.js("window.former = true")
+        tab.events.clear()
+        tab.go(PAGE)
+        tab.until("!window.former && document.querySelector('#page[aria-busy=false]')", "the page")
+        told = "document.documentElement.classList.contains('may-manage')"
+        tab.until(told if user == "boss" else "document.querySelector('.read-only')?.checkVisibility()", "who may what")
+        return tab
+
+    def shot(self, tab, name):
+        if SHOTS:
+            tab.screenshot(f"{SHOTS}/{name}.png")
+
+    def tenants(self, *units, user="root"):
+        for unit in units:
+            p = subprocess.Popen(
+                [
+                    "systemd-run",
+                    "--quiet",
+                    "--pipe",
+                    "--wait",
+                    "--collect",
+                    f"--unit={unit}",
+                    f"--uid={user}",
+                    f"--setenv=OPENCL_LAYERS={LAYER}",
+                    "--setenv=POCL_MAX_PTHREAD_COUNT=1",
+                    TENANT,
+                    "1000",
+                ],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            self.processes.append((unit, p))
+        until(lambda: self.get("NClients") >= len(units), "the tenants to be clients")
+
+    def path(self, unit):
+        return self.call("GetGroup", "s", unit)[0]
+
+    def weight(self, unit):
+        return self.get("Weight", self.path(unit), GROUP)
+
+    def cell(self, unit, column):
+        """JavaScript for the text of a cell."""
+        names = ["name", "class", "priority", "weight", "max", "min", "asked", "got", "state", "menu"]
+        return f"document.querySelector({json.dumps(selector(unit))})?.children[{names.index(column)}].innerText"
+
+    def menu(self, tab, unit, item):
+        """Opens the row's menu, and takes what is named so."""
+        tab.click(f"{selector(unit)} .kebab")
+        tab.until("document.activeElement?.getAttribute('role') === 'menuitem'", "the menu")
+        items = tab.js("[...document.querySelectorAll('[role=menuitem]')].map(e => e.firstChild.textContent)")
+        tab.click(f"[role=menuitem]:nth-child({items.index(item) + 1})")
+
+    def agree(self, tab):
+        """The first button of the dialog, until that has closed."""
+        tab.click("dialog footer button")
+        tab.until("!document.querySelector('dialog')", "the dialog to close")
+
+    def check_clean(self, tab):
+        """Nothing was refused by the content security policy, and nothing went wrong."""
+        self.assertEqual(tab.said(), [])
+
+    def check_looks(self, tab, name):
+        """Nothing is unreadable, light or dark, and nothing is cut off; kept as a picture of each."""
+        for dark in (False, True):
+            tab.dark(dark)
+            tab.until(f"document.documentElement.classList.contains('dark') === {json.dumps(dark)}")
+            self.assertEqual(tab.js(FAINT), [], f"{name}, {'dark' if dark else 'light'}: hardly to be read")
+            self.shot(tab, f"{name}-dark" if dark else name)
+        tab.dark(False)
+        self.assertEqual(tab.js(OUTSIDE), [], f"{name}: outside of the window")

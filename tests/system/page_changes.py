@@ -1,0 +1,302 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What the page for Cockpit changes: said before by the service, done by it, seen, and taken back; or refused."""
+
+import json
+
+import inside
+from inside import DEVICE, GROUP, NAME, until
+from page import PageCase, selector
+
+ROWS = "[...document.querySelectorAll('.preview tbody tr')].map(r => r.innerText.split('\\t'))"
+
+
+class Changes(PageCase):
+    def settings(self):
+        """All that was set, of both lifetimes, without an order."""
+        return sorted(map(str, self.call("ListSettings")[0]))
+
+    def dialog(self, tab, unit):
+        self.menu(tab, unit, "Change…")
+        tab.until("document.querySelector('dialog[open] .preview h3')", "the dialog")
+
+    def keep(self, tab, how):
+        tab.click(f"input[name=keep][value={how}]")
+
+    def fill(self, tab, key, value):
+        (tab.choose if isinstance(value, str) else tab.type)(f"#change-{key}", str(value))
+
+    def said(self, tab, *rows):
+        """The first rows of what it would do are these."""
+        wanted = json.dumps([[str(cell) for cell in row] for row in rows])
+        tab.until(f"JSON.stringify({ROWS}.slice(0, {len(rows)})) === JSON.stringify({wanted})", f"it to say {wanted}")
+
+    def undone(self, tab, before):
+        tab.click(".undo")
+        until(lambda: self.settings() == before, "what was there before")
+        tab.until("!document.querySelector('.undo')", "no word of it")
+
+    def test_1_change_and_see(self):
+        """Two tenants with real kernels: shares follow the weight that the administrator gives one; taken back; one is
+        suspended and goes on."""
+        self.tenants("one.service", "two.service")
+        tab = self.opened()
+        # Who had nothing of late has no number.
+        part = lambda unit: f"(parseFloat({self.cell(unit, 'got')}) || 0)"
+        tab.until(f"Math.abs({part('one.service')} - 50) < 8 && Math.abs({part('two.service')} - 50) < 8", "halves")
+        self.dialog(tab, "one.service")
+        self.assertTrue(tab.js("document.querySelector('dialog footer button').disabled"))
+        tab.type("#change-Weight", "300")
+        self.said(tab, ["Weight", 100, 300])
+        self.assertEqual(tab.js(ROWS)[1][1:], ["50 %", "75 %"])
+        self.check_looks(tab, "change")
+        self.assertEqual(self.weight("one.service"), 100)  # nothing before it is said
+        self.agree(tab)
+        self.assertEqual(self.weight("one.service"), 300)
+        tab.until("document.querySelector('.alert')?.innerText.includes('Weight is now 300, and was 100')", "the word")
+        tab.until(f"{self.cell('one.service', 'asked')} === '75 %'", "the share that is asked")
+        tab.until(f"Math.abs({part('one.service')} - 75) < 8 && Math.abs({part('two.service')} - 25) < 8", "quarters")
+        self.check_looks(tab, "overview")
+        tab.click(".undo")
+        until(lambda: self.weight("one.service") == 100, "the undoing")
+        self.assertEqual([s for s in self.call("ListSettings")[0] if "one.service" in s[0]], [])
+
+        suspended = lambda: self.get("Suspended", self.path("two.service"), GROUP)
+        self.menu(tab, "two.service", "Suspend…")
+        tab.until(
+            "document.querySelector('dialog')?.innerText.includes('Its processes (1) get no more')", "what it does"
+        )
+        self.assertFalse(suspended())
+        self.agree(tab)
+        self.assertTrue(suspended())
+        tab.until(f"{self.cell('two.service', 'state')}.includes('suspended')", "it says so")
+        tab.until(f"{part('one.service')} > 90 && {part('two.service')} < 5", "the other one has it all")
+        self.menu(tab, "two.service", "Explain")
+        tab.until("document.querySelector('dialog .now')?.innerText.includes('suspended')", "why")
+        tab.key("Escape")
+        tab.until("!document.querySelector('dialog')")
+        self.menu(tab, "two.service", "Resume…")
+        tab.until("document.querySelector('dialog')?.innerText.includes('get their share')", "what it does")
+        self.agree(tab)
+        self.assertFalse(suspended())
+        tab.until(f"{part('two.service')} > 30", "it runs again")
+        tab.click(".undo")
+        until(suspended, "the resuming to be taken back")
+        tab.click(".undo")  # that of before: what was suspended is resumed
+        until(lambda: not suspended(), "the suspending to be taken back")
+        self.check_clean(tab)
+
+    def test_2_each_setting(self):
+        """Each by itself, for either lifetime: what is said is what is done, and what is taken back is gone."""
+        c = self.client(unit="each.service")
+        path, before = self.path("each.service"), self.settings()
+        tab = self.opened()
+        for key, value, now, then, how in (
+            ("Class", "batch", "default", "batch", "runtime"),
+            ("Priority", -7, 0, -7, "stored"),
+            ("Weight", 70, 100, 70, "runtime"),
+            ("Max", 40, "none", "40 %", "stored"),
+            ("Min", 20, "none", "20 %", "runtime"),
+        ):
+            with self.subTest(key):
+                was = self.get(key, path, GROUP)
+                self.dialog(tab, "each.service")
+                self.fill(tab, key, value)
+                self.keep(tab, how)
+                self.said(tab, [key, now, then])
+                self.assertEqual(self.get(key, path, GROUP), was)
+                self.agree(tab)
+                self.assertEqual(self.get(key, path, GROUP), value)
+                lifetimes = {s[1]: s[2] for s in self.call("ListSettings")[0] if "each.service" in s[0]}
+                self.assertEqual(lifetimes, {how: {key: value}})
+                tab.until(f"{self.cell('each.service', key.lower())} === {json.dumps(str(then))}", "the row to say so")
+                self.undone(tab, before)
+                self.assertEqual(self.get(key, path, GROUP), was)
+
+        # What is out of range, or nothing at all, is not to be had.
+        self.dialog(tab, "each.service")
+        for value in ("10001", "0", "-5", "1.5", "1e9", ""):
+            tab.type("#change-Weight", value)
+            tab.until("document.querySelector('.preview .error')?.innerText.includes('range')", value)
+            self.assertTrue(tab.js("document.querySelector('dialog footer button').disabled"))
+        tab.type("#change-Weight", "100")
+        tab.until("document.querySelector('.preview').innerText.includes('Nothing is changed')", "nothing")
+        tab.key("Escape")
+        self.check_clean(tab)
+        c.end()
+
+    def test_3_for_good(self):
+        """What is stored is stored, and what an undo leaves is what was there before, of both lifetimes; as it is when
+        all of it is forgotten."""
+        c = self.client(unit="kept.service")
+        path = self.path("kept.service")
+        self.call("SetGroup", "sta{sv}", "kept.service", 1, {"Weight": ("u", 50), "Threshold": ("u", 4)})
+        self.call("SetGroup", "sta{sv}", "kept.service", 0, {"Weight": ("u", 60), "Priority": ("i", 2)})
+        before = self.settings()
+        for flags, weight in ((0, 50), (1, 100)):  # one of them would be left, or none
+            unset = {"Unset": ("as", ["Weight"])}
+            then = self.bus.call(NAME, path, GROUP, "Preview", "ta{sv}", flags, unset)[0]
+            self.assertEqual((then["Weight"], then["Priority"]), (weight, 2))
+        self.assertEqual(self.settings(), before)
+        tab = self.opened()
+        self.dialog(tab, "kept.service")
+        tab.type("#change-Weight", "70")
+        self.keep(tab, "stored")
+        self.said(tab, ["Weight", 60, 70])
+        self.agree(tab)
+        kept = {s[1]: s[2] for s in self.call("ListSettings")[0] if "kept.service" in s[0]}
+        self.assertEqual(kept["stored"]["Weight"], 70)
+        self.undone(tab, before)
+        self.assertEqual((self.get("Weight", path, GROUP), self.get("Priority", path, GROUP)), (60, 2))
+
+        self.dialog(tab, "kept.service")
+        self.keep(tab, "forget")
+        self.said(tab, ["Priority", 2, 0], ["Weight", 60, 100])
+        self.agree(tab)
+        self.assertEqual(self.settings(), [])
+        self.undone(tab, before)
+        self.call("ResetGroup", "st", "kept.service", 0)
+        self.check_clean(tab)
+        c.end()
+
+        # Of a scope, nothing is kept: its name does not come again.
+        c = self.client(command=["systemd-run", "--quiet", "--scope", "--unit=brief.scope"], unit="brief.scope")
+        self.dialog(tab, "brief.scope")
+        self.assertTrue(tab.js("document.querySelector('input[value=stored]').disabled"))
+        tab.key("Escape")
+
+    def test_4_policy_of_a_device(self):
+        """The policy and its parameters, until the next boot and for good."""
+        c = self.client()
+        device = next(d[-1] for d in self.call("ListDevices")[0] if d[0] == inside.DEVICE_ID)
+        card = f"[data-device='{inside.DEVICE_ID}']"
+        now = lambda: {k: self.get(k, device, DEVICE) for k in ("Policy", "TimeSliceUSec", "Concurrency", "Preemption")}
+        was, before = now(), self.settings()
+        tab = self.opened()
+
+        def dialog():
+            tab.click(f"{card} .admin")
+            tab.until("document.querySelector('dialog[open] .preview h3')", "the dialog")
+
+        dialog()
+        self.fill(tab, "Policy", "hpf")
+        self.said(tab, ["Policy", "tree", "hpf"])
+        self.assertEqual(now(), was)
+        self.agree(tab)
+        self.assertEqual(now(), dict(was, Policy="hpf"))
+        tab.until(f"document.querySelector({json.dumps(card + ' .beside')}).innerText.includes('hpf')", "it says so")
+        self.undone(tab, before)
+        self.assertEqual(now(), was)
+
+        # For good, over what holds until the next boot: an undo leaves both.
+        self.call("SetPolicy", "ssta{sv}", inside.DEVICE_ID, "", 0, {"TimeSliceUSec": ("t", 9000)})
+        self.call("SetPolicy", "ssta{sv}", inside.DEVICE_ID, "", 1, {"Concurrency": ("u", 3)})
+        before = self.settings()
+        dialog()
+        tab.click("dialog summary")
+        tab.type("#change-TimeSliceUSec", "2.5")
+        self.fill(tab, "Preemption", "1")
+        self.fill(tab, "Concurrency", 2)
+        self.keep(tab, "stored")
+        more = ["How far who waits is stopped", "as is quickest", "it launches no more"]
+        rows = (["Length of a turn", "9 ms", "2.5 ms"], ["How many run at once", 3, 2], more)
+        self.said(tab, *rows)
+        self.check_looks(tab, "policy")
+        self.agree(tab)
+        self.assertEqual(now(), dict(was, TimeSliceUSec=2500, Concurrency=2, Preemption="1"))
+        stored = {"TimeSliceUSec": 2500, "Concurrency": 2, "Preemption": "1"}
+        self.assertEqual(self.call("ListSettings")[0], [(f"device:{inside.DEVICE_ID}", "stored", stored)])
+        self.undone(tab, before)
+        self.assertEqual(now(), dict(was, TimeSliceUSec=9000, Concurrency=3))
+
+        # The service says what it would refuse; what is forgotten is so of both lifetimes.
+        dialog()
+        tab.click("dialog summary")
+        tab.type("#change-StarveUSec", "20")
+        tab.type("#change-StarveRunUSec", "30")
+        tab.until("document.querySelector('.preview .error')?.innerText.includes('no sense together')", "the refusal")
+        self.assertTrue(tab.js("document.querySelector('dialog footer button').disabled"))
+        self.keep(tab, "forget")
+        self.said(tab, ["Length of a turn", "9 ms", "20 ms"], ["How many run at once", 3, 1])
+        self.agree(tab)
+        self.assertEqual((now(), self.settings()), (was, []))
+        self.undone(tab, before)
+        self.call("SetPolicy", "ssta{sv}", inside.DEVICE_ID, "", 1, {"Unset": ("as", ["TimeSliceUSec", "Concurrency"])})
+        self.check_clean(tab)
+        c.end()
+
+    def test_5_as_a_user(self):
+        """Without administrative access there is nothing to be had but what is her own, and that only lowers."""
+        mine = self.client("--uid=carol", unit="mine.service")
+        other = self.client(unit="other.service")
+        tab = self.opened("carol")
+        tab.until("document.querySelector('.read-only')?.checkVisibility()", "it says so")
+        tab.until("document.querySelector('.device .admin')")
+        self.assertFalse(tab.js("document.querySelector('.device .admin').checkVisibility()"))
+        tab.until(self.cell("other.service", "name"))
+        tab.click(f"{selector('other.service')} .kebab")
+        tab.until("document.querySelector('[role=menu]')")
+        items = tab.js(
+            "[...document.querySelectorAll('[role=menuitem]')].map(e => [e.firstChild.textContent, e.ariaDisabled])"
+        )
+        self.assertEqual(items[:3], [["Change…", "true"], ["Suspend…", "true"], ["Explain", None]])
+        self.shot(tab, "user")
+        tab.key("Escape")
+
+        # Nor is it the page alone that refuses: each setting, up and, of what is not hers, down; and of the device.
+        device = self.call("ListDevices")[0][0][-1]
+        watched = [(self.path("other.service"), GROUP), (self.path("mine.service"), GROUP), (device, DEVICE)]
+        counted = ("RunUSec", "WaitUSec", "IdleUSec", "GPUTimeUSec", "BusyUSec", "KeptUSec", "Metrics")
+        read = lambda p, i: self.bus.call(NAME, p, "org.freedesktop.DBus.Properties", "GetAll", "s", i)[0].items()
+        state = lambda: [{k: v for k, v in read(p, i) if k not in counted} for p, i in watched]
+        before = state()
+        sets = [("Class", "s", "interactive"), ("Priority", "i", 5), ("Weight", "u", 500), ("Min", "u", 50)]
+        sets = [[flags, {k: {"t": t, "v": v}}] for k, t, v in sets for flags in (0, 1)]
+        lower = [
+            [flags, {k: {"t": t, "v": v}}] for k, t, v in [("Priority", "i", -5), ("Max", "u", 9)] for flags in (0, 1)
+        ]
+        calls = [
+            *[[self.path("mine.service"), GROUP, "Set", args] for args in [*sets, *lower[1::2]]],
+            *[[self.path("other.service"), GROUP, "Set", args] for args in [*sets, *lower]],
+            *[[self.path(u), GROUP, m, []] for u in ("mine.service", "other.service") for m in ("Suspend", "Resume")],
+            *[
+                [inside.PATH, NAME, "SetPolicy", [i, p, f, {}]]
+                for i, p in ((inside.DEVICE_ID, "hpf"), ("", "hpf"))
+                for f in (0, 1)
+            ],
+        ]
+        refused = tab.js(
+            f"""(bus => Promise.all({json.dumps(calls)}.map(([path, iface, method, args]) =>
+                bus.call(path, iface, method, args).then(() => `${{method}} ${{args}}: done`, e => e.name))))
+                (cockpit.dbus("{NAME}", {{ superuser: "try" }}))"""
+        )
+        self.assertEqual(len(refused), len(calls))
+        for answer in refused:
+            self.assertRegex(answer, "AccessDenied|InteractiveAuthorizationRequired")
+        self.assertEqual(state(), before)
+
+        self.dialog(tab, "mine.service")
+        self.assertTrue(tab.js("document.querySelector('input[value=stored]').disabled"))
+        tab.type("#change-Weight", "500")
+        tab.click("dialog footer button")
+        tab.until("document.querySelector('dialog > .error')?.innerText", "the refusal")
+        self.assertEqual(self.weight("mine.service"), 100)
+        tab.type("#change-Weight", "40")
+        self.said(tab, ["Weight", 100, 40])
+        self.agree(tab)
+        self.assertEqual(self.weight("mine.service"), 40)
+
+        # Whoever looks is told who has lowered it, and what it would be.
+        self.menu(tab, "mine.service", "Explain")
+        tab.until("document.querySelector('dialog h3')", "the chain")
+        weight = tab.js(
+            "[...document.querySelectorAll('.setting')].find(e => e.innerText.startsWith('Weight')).innerText"
+        )
+        self.assertIn("lowered by its owner for", weight)
+        self.assertIn("Without that it would be 100", weight)
+        self.check_looks(tab, "explain")
+        tab.key("Escape")
+        tab.click(".undo")
+        until(lambda: self.weight("mine.service") == 100, "the undoing")
+        self.check_clean(tab)
+        mine.end()
+        other.end()
