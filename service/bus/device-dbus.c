@@ -69,19 +69,19 @@ static int read_property(sd_bus_message *value, const char *property, PolicyChan
 
 BUS_CHECK(check_property) {
         const Device *d = userdata;
-        PolicyChange change;
+        PolicyChange policy_change;
 
-        int r = read_property(message, member, &change, error);
+        int r = read_property(message, member, &policy_change, error);
         return r < 0 ? r : check_change_device(d->manager, message, d->id, error);
 }
 
 BUS_SETTER(set_property, Device *d, d->manager) {
-        PolicyChange change;
+        PolicyChange policy_change;
 
-        int r = read_property(value, property, &change, error);
+        int r = read_property(value, property, &policy_change, error);
         if (r < 0)
                 return r;
-        return change_device(d->manager, value, d->id, &change, error);
+        return change_device(d->manager, value, d->id, &policy_change, error);
 }
 
 /* --- what it does --- */

@@ -135,7 +135,7 @@ static int add_device(OverridesDevice **devices, const char *id, const DeviceSet
         return 0;
 }
 
-static OverridesDevice *device_find(const Overrides *s, const char *id) {
+static OverridesDevice *overridden_device(const Overrides *s, const char *id) {
         OverridesDevice *d;
 
         HASH_FIND_STR(s->devices, id, d);
@@ -143,7 +143,7 @@ static OverridesDevice *device_find(const Overrides *s, const char *id) {
 }
 
 const DeviceSettings *overrides_find_device(const Overrides *s, const char *id) {
-        const OverridesDevice *d = device_find(s, id);
+        const OverridesDevice *d = overridden_device(s, id);
 
         return d ? &d->settings : NULL;
 }
@@ -279,7 +279,7 @@ static int parse_device(Overrides *s, json_object *o, char why[static OVERRIDES_
                 complain_once(why, "'%.64s' is no device", id);
                 return 0;
         }
-        if (device_find(s, id)) {
+        if (overridden_device(s, id)) {
                 complain_once(why, "device %.64s is there twice", id);
                 return 0;
         }
