@@ -10,8 +10,9 @@
  * LEVEL_INTERRUPT), else it waits for them (LEVEL_DEQUEUE).
  *
  * Before either call, the backend waits, for KFD_PACKETS_WAIT_NS at most, until every place that the application has
- * reserved in the rings of the device has its packet. `moving` is set from before that wait until after the call. Who
- * reserves a place counts in `reserving` meanwhile, looks at `moving` after that, and waits for its end if he can.
+ * reserved in the rings of the device has its packet. `moving` is set from before that wait until after the call. A
+ * thread that reserves a place counts in `reserving` meanwhile, looks at `moving` after that, and waits for its end if
+ * it can.
  *
  * Invariant: the kernel's percentage is always `held ? 0 : percentage`, or `unsure` is set. A failed call leaves the
  * kernel's state unknown. The backend then applies the old state once more; if that fails, too, every later call starts

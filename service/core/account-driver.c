@@ -51,7 +51,7 @@ static void fail(AccountDriver *a, const char *why) {
         a->failed_until = now_ns() + ACCOUNT_DRIVER_RETRY_NS;
 }
 
-/* The question is closed: nobody needs the answer any more, or it is overdue. */
+/* The question is closed: its answer is not needed any more, or is overdue. */
 static void ended(AccountDriver *a) {
         if (a->asked_about)
                 fail(a, "its process has ended");

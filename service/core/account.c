@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * How run time is counted while nobody contends: the entity is watched for a small part of the time only
+ * How run time is counted while no other entity contends: the entity is watched for a small part of the time only
  */
 
 #include <utlist.h>

@@ -10,7 +10,7 @@
  *
  * A device counts for others only if it is a GPU that the kernel knows, or if the administrator has named it: by
  * settings at run time, or by a section of the configuration with just its id. Any other may be made up by a process
- * that wants to be in everybody's way.
+ * that wants to hold up all others.
  *
  * Cost: nothing where no device has a global policy; else two looks at each device when the level of one changes, or
  * whether it has clients.

@@ -18,7 +18,7 @@ static size_t component_end(const char *path, size_t n) {
         return path[n] == '\0' ? n : n + 1 + strcspn(path + n + 1, "/");
 }
 
-/* FNV-1a. Root has chosen the names, and two names with one hash share a party, which harms nobody else. */
+/* FNV-1a. Root has chosen the names. Two names with one hash share a party, which harms no other party. */
 static uint64_t hash(const char *s, size_t n) {
         uint64_t h = UINT64_C(0xcbf29ce484222325);
 

@@ -7,7 +7,7 @@
  *   compat.c      what there is: handles of queues and commands, the one lock, forks
  *   side.c        the local gate of an XQueue (xsched/local.h), as a slot of a page that only this process has
  *   worker.c      commands that were submitted: buffered, launched by a thread of their XQueue, waited for
- *   scheduler.c   who of this process's XQueues runs: the schedulers APP, LCL and GLB
+ *   scheduler.c   which of this process's XQueues runs: the schedulers APP, LCL and GLB
  *   hint.c        hints, and what a policy is told of an XQueue
  *   environment.c what XSched's variables say
  *   xqueue.c      the public calls on XQueues; command.c, those on commands and hardware queues
@@ -15,7 +15,7 @@
  *   opencl.c ...  the runtimes behind them, of which nothing is linked: what the program has loaded is used
  *
  * One lock, compat_lock(), is over all that is here but the words of side.h. Neither a runtime nor a callback is ever
- * called with it, and nobody waits for a device with it.
+ * called with it, and no thread waits for a device with it.
  *
  * Memory: objects have references, which are counted under the lock. A handle is a number that is never used twice.
  */
@@ -103,7 +103,7 @@ struct XQueue {
         bool bounded; /* XQueueSetLaunchConfig() */
 
         XschedQueue *queue; /* NULL: the service knows of none */
-        bool is_layers;     /* it is a layer's, who counts what is launched */
+        bool is_layers;     /* the queue is a layer's, which counts what is launched */
         Side *side;
 
         /* scheduler.c */

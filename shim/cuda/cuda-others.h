@@ -7,6 +7,6 @@
 
 #include <stdbool.h>
 
-/* Returns whether the program has loaded a library of somebody else's that shares GPUs. Then launches
- * are counted, and neither held nor tracked. */
+/* Returns whether the program has loaded another vendor's library that shares GPUs. Then launches are counted, and
+ * neither held nor tracked. */
 bool cuda_others_are_there(void);

@@ -5,7 +5,7 @@
  * Time slices of channel groups (level 2, a weak rung): how long the GPU runs a group while another one has work, too
  *
  * The driver gives all groups the same slice, of some milliseconds. A program whose groups have a short one is soon off
- * the GPU when another program launches, without anybody's doing; while nobody else has work it costs nothing. But each
+ * the GPU when another program launches, without a verdict; while no other program has work it costs nothing. But each
  * slice costs a change of context, so that several programs with short slices at a time get little done: that is why
  * this is off unless the program's environment asks for it, and no hold.
  *

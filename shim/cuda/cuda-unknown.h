@@ -4,8 +4,9 @@
 /*
  * Launches that the layer does not know: functions of a newer libcuda whose names begin as those of launches do
  *
- * Nothing is known of their arguments, so they cannot be held. Who asks for one gets a thunk that counts its calls and
- * goes on to it: xsched_cuda_count() tells of it by its name, so that it is seen that something launches past the gate.
+ * Nothing is known of their arguments, so they cannot be held. A program that asks for one gets a thunk that counts its
+ * calls and goes on to it: xsched_cuda_count() tells of it by its name, so that it is seen that something launches past
+ * the gate.
  */
 
 #include <stdbool.h>
@@ -15,5 +16,5 @@
  * name or there is no thunk left. From any thread. */
 void *cuda_unknown_replace(void *address, const char *name);
 
-/* UINT64_MAX: nobody has asked for a function of that name. */
+/* UINT64_MAX: no function of that name was asked for. */
 uint64_t cuda_unknown_count(const char *name);

@@ -91,7 +91,7 @@ typedef void HsaFunction(void *arg);
         HSA_EXCHANGES(X)                                                                                               \
         HSA_INDEX_STORES(X)
 
-/* "Silent" is for who waits for a signal, and nobody waits for a doorbell. */
+/* "Silent" stores do not wake waiters of a signal. A doorbell has no waiters, so they count as the others. */
 #define HSA_STORES(X)                                                                                                  \
         X(hsa_signal_store_relaxed)                                                                                    \
         X(hsa_signal_store_release)                                                                                    \

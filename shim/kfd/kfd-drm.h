@@ -4,8 +4,8 @@
 /*
  * Compute queues of amdgpu's DRM driver (amdgpu.user_queue=): KFD does not know them
  *
- * From gfx11 on that driver makes queues for programs, too, whose doorbells nobody else sees. No hold reaches them:
- * they are registered as what they are, so that list-queues, check and Degraded name them. The layout is that of
+ * From gfx11 on that driver makes queues for programs, too, whose doorbells only these programs see. No hold reaches
+ * them: they are registered as what they are, so that list-queues, check and Degraded name them. The layout is that of
  * include/uapi/drm/amdgpu_drm.h since Linux 6.16, of which only the head is read.
  */
 

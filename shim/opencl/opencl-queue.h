@@ -117,7 +117,7 @@ struct OpenclQueue {
         bool arm;                     /* the next harvest arms the idle sentinel, tail or not */
         uint32_t n_told;              /* idle ends that the application's waits have told */
         uint64_t told_seq;            /* the newest launch at that time */
-        uint64_t untold_ns;           /* when one was found that nobody had waited for; 0: the last was told */
+        uint64_t untold_ns;           /* when an end was found that no wait had told; 0: the last was told */
         uint32_t n_trusted;           /* looks that relied on a wait to report the end */
 
         /* opencl-time.c */
@@ -132,7 +132,7 @@ struct OpenclQueue {
         _Atomic uint32_t n_stamp_refusals; /* consecutive */
         _Atomic uint64_t sampled_ns;       /* when the newest sample was submitted */
 
-        _Atomic uint32_t progress; /* futex: changes with every completion while somebody waits for one */
+        _Atomic uint32_t progress; /* futex: changes with every completion while a thread waits for one */
         _Atomic uint32_t bound_waiters;
         _Atomic uint32_t keep;    /* bound waiters: how many may stay in flight */
         _Atomic uint32_t grace;   /* doublings of the bound, after waits without progress */

@@ -31,7 +31,7 @@ Manager *manager_make_accounting(Accounting accounting) {
         return m;
 }
 
-/* Nobody is watched for his own sake: tests of that make it otherwise. */
+/* No entity is watched for its own accounting. Tests of accounting make their manager otherwise. */
 Manager *manager_make(void) {
         return manager_make_accounting(ACCOUNTING_OFF);
 }

@@ -3,8 +3,7 @@
 
 /*
  * What the five files of the oracle share: its objects, the fair queues, its nodes, its floor, and its orderings. A
- * queue is a node in a tier, and nowhere written down: whatever is asked of it is answered by looking at everybody who
- * is in it.
+ * queue is a node in a tier, and is not stored: every question about it is answered by looking at all that are in it.
  */
 
 #include "policy/policy.h"
@@ -130,7 +129,7 @@ typedef struct Below {
         size_t n;
 } Below;
 
-/* Everybody right below a node in a tier, here or away. */
+/* All children of a node in a tier, here or away. */
 Below naive_below(const PolicyNode *n, int tier);
 
 /* The runners, in the order of falling weights for a place, earlier ones first. */
@@ -211,7 +210,7 @@ void naive_note_blocked(Policy *p);
 void naive_note_awaiting(Policy *p);
 void naive_account_awaiting(Policy *p, uint64_t ns);
 
-/* When what somebody waits for, granted or not, counts no longer. */
+/* When the next tail that an entity waits for, granted or not, counts no longer. */
 uint64_t naive_next_tail_end(const Policy *p);
 void naive_charge_tails(Policy *p, uint64_t from, uint64_t ns);
 
@@ -239,12 +238,12 @@ bool naive_order_is_worth_keeping(const PolicyEntity *e);
 
 /* --- naive-floor.c --- */
 
-/* The entity's places are there, and no more than somebody's are. */
+/* Then each level of the entity's path has a place, and levels without entities have none. */
 void naive_floor_note(PolicyEntity *e);
 void naive_floor_forget(Policy *p);
 void naive_floor_change(PolicyEntity *e, const PolicyParty *to);
 
-/* Of those held since `until` or longer; not those who are chosen. NULL: nobody. */
+/* The next of the entities that are held since `until` or longer and are not chosen. NULL: there is none. */
 PolicyEntity *naive_floor_next(const Policy *p, uint64_t until);
 void naive_floor_take_turn(PolicyEntity *e);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The oracle's patience: how long the device is kept for whom, and how long it is still somebody's who was held
+ * The oracle's patience: for which entity and how long the device is kept, and how long a held entity still has it
  */
 
 #include "naive-fair.h"
@@ -236,7 +236,7 @@ static bool is_awaited(const PolicyEntity *d) {
                         d->p->now < d->drain_until - NSEC_PER_SEC + 50 * NSEC_PER_MSEC;
 }
 
-/* Each of the chosen has a place, and each tail of an equal takes one; whoever finds none left waits. */
+/* Each chosen entity has a place, and each tail of an equal takes one. A chosen entity that finds none left waits. */
 void naive_note_awaiting(Policy *p) {
         uint64_t order = 0;
         size_t taken = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The oracle's nodes: who is stopped by a maximum, who is owed a turn by a minimum, and whose turn it is
+ * The oracle's nodes: which are stopped by a maximum, which are owed a turn by a minimum, and whose turn it is
  */
 
 #include "naive-fair.h"
@@ -10,7 +10,7 @@ __extension__ typedef __int128 wide_t;
 
 /* --- nodes --- */
 
-/* Stopped by its own maximum or by one above, in so far as anybody has noticed that the period is over. */
+/* Stopped by its own maximum or by one above. A period that is over counts once it was noticed. */
 bool naive_is_out(const PolicyNode *n) {
         for (; n; n = n->parent)
                 if (n->stopped)
@@ -150,7 +150,7 @@ void naive_set_stopped(PolicyNode *n, bool stopped) {
         fit_all_up(n);
 }
 
-/* Nobody in this tier is left below: what is remembered of it is what it owes, as long as it can come back. */
+/* A node without entities of a tier below it: only what it owes is remembered, as long as it can come back. */
 void naive_forget_unused(Policy *p) {
         FOR_EACH_NODE(p, n)
         for (int t = 0; t < NAIVE_TIERS; t++) {
@@ -189,7 +189,7 @@ void naive_free_node(PolicyNode *n) {
         free(n);
 }
 
-/* Nobody sees whether, and when, this happens. */
+/* Whether and when this happens has no effect on results. */
 void naive_bury(Policy *p) {
         for (size_t i = p->n_nodes; i-- > 0;) {
                 PolicyNode *n = p->nodes[i];

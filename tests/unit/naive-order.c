@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The oracle's orderings: who is next where fair queues do not say it. Everybody who could run is looked at, and the
- * ones with the lowest ranks are next.
+ * The oracle's orderings: which entity is next where fair queues do not say it. All entities that could run are looked
+ * at, and those with the lowest ranks are next.
  */
 
 #include "naive-fair.h"
@@ -92,7 +92,7 @@ static uint64_t party_may(const PolicyEntity *e, int down) {
         return ns_sub(may, party->used[down]);
 }
 
-/* Who is his party's only one has both. */
+/* The only entity of its party has both. */
 static uint64_t may_himself(const PolicyEntity *e) {
         size_t n = 0;
 
@@ -427,7 +427,7 @@ void naive_order_choose(PolicyNode *n, int tier, uint32_t slots) {
         }
 }
 
-/* Where nobody wants its place. */
+/* Only where no other entity wants its place. */
 bool naive_order_is_worth_keeping(const PolicyEntity *e) {
         Policy *p = e->p;
         bool turn = naive_has_turn(e);

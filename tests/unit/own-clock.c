@@ -16,7 +16,7 @@ void own_clock_pass(uint64_t ns) {
         now += ns;
 }
 
-/* The linker's names for what stands in the place of these functions, and for themselves. */
+/* The linker's names: __wrap_ for the functions in place of libc's, __real_ for libc's. */
 /* NOLINTBEGIN(bugprone-reserved-identifier) */
 int __real_clock_gettime(clockid_t id, struct timespec *ret);
 int __wrap_clock_gettime(clockid_t id, struct timespec *ret);

@@ -199,7 +199,7 @@ void harness_move(Job *j, HarnessNode *to) {
         h->floors_changed = true;
 }
 
-/* Among those that are granted in advance, he would have been where there are no more idle ones than that. */
+/* The job would have been granted in advance if there are no more idle jobs than the policy grants in advance. */
 static void note_advance(Job *j) {
         unsigned *missed = &j->h->maybe_missed[job_level(j) - POLICY_PRIORITY_MIN];
         size_t n_idle = 0;
@@ -315,7 +315,7 @@ static size_t count_ready(const Harness *h, int priority, bool running_only) {
         return n;
 }
 
-/* A place is kept empty, and may be for this one: who ran, and stopped at most linger_ns ago. */
+/* Whether a place may be kept empty for this job: it ran, and stopped at most linger_ns ago. */
 static bool may_be_kept(const Harness *h, const Job *j) {
         return !j->ready && j->idle_from_run_ns != NSEC_INFINITY && j->grant.verdict == VERDICT_RUN &&
                         (h->reconfigured || h->now_ns < j->idle_from_run_ns + h->config.linger_ns);
@@ -388,9 +388,9 @@ static void check_running(Harness *h) {
         }
         if (!minima && !h->reconfigured)
                 harness_check_awaited(h, top, n_running);
-        /* Work-conserving, but for places that equals' launches have still, and places that are kept. An owed turn of
-         * the lingered-over tier can stand beside an otherwise empty device, and a turn of a lower tier's minimum in
-         * place of one of the highest. */
+        /* Work-conserving, but for places that equals' launches have still, and places that are kept. While the device
+         * is kept for a tier, an owed turn can be the only work on it; and the turn of a lower tier's minimum takes a
+         * place of the highest tier. */
         size_t n_awaited = harness_count_awaited(h, top),
                n_kept = count_kept(h, top, false) + (minima ? count_kept(h, POLICY_PRIORITY_MIN - 1, true) : 0);
         if (n_running < should &&
@@ -418,12 +418,12 @@ static void note_contention(Harness *h) {
         h->highest = highest;
         if (count_ready(h, highest, false) > h->config.concurrency)
                 h->contended_ns = h->now_ns;
-        /* Whether a place is kept nobody can see who does not look inside. */
+        /* From outside of the policy it cannot be seen whether a place is kept. */
         if (count_ready(h, highest, false) + count_kept(h, highest, false) > h->config.concurrency)
                 h->may_be_contended_ns = h->now_ns;
 }
 
-/* All places of the tier have somebody, for whom one may be kept, and others wanted them shortly before, or the tier
+/* All places of the tier are taken, or may be kept for a job; and other jobs wanted them shortly before, or the tier
  * was not the highest. */
 static bool is_taken(const Harness *h, int tier) {
         size_t n = count_ready(h, tier, true) + count_kept(h, tier, false) + harness_count_awaited(h, tier) +
@@ -496,8 +496,8 @@ static void check_thresholds(Harness *h) {
         }
 }
 
-/* No wake-up where time alone changes nothing: nobody is held, or about to be when an owed turn ends, or waits for the
- * end of a tail. */
+/* No wake-up where time alone changes nothing: no job is held, none will be held at the end of an owed turn, and none
+ * waits for the end of a tail. */
 static void check_wake(const Harness *h) {
         int top = highest_priority(h, true);
         size_t n_top = count_ready(h, top, false), n_ready = 0;
@@ -518,7 +518,7 @@ static void check_wake(const Harness *h) {
                 CHECK(h, h->wake_ns != NSEC_INFINITY);
 }
 
-/* Nobody waits for ever, whatever others have. */
+/* No job waits for ever, whatever the other jobs have. */
 static void check_bounded_wait(Harness *h) {
         if (h->floors_changed)
                 harness_note_floors(h);

@@ -151,7 +151,8 @@ void harness_outside(Harness *h, int level);
 
 void harness_dispatch(Harness *h);
 
-/* Counts who is beside whom; the longest that anybody may be held, by that. */
+/* Counts the jobs beside each other on each level of the floor. The second returns the longest that a job may be held
+ * by that. */
 void harness_note_floors(Harness *h);
 uint64_t harness_longest_wait(Harness *h, const Job *j);
 
@@ -160,8 +161,8 @@ uint64_t harness_longest_wait(Harness *h, const Job *j);
 size_t harness_count_awaited(const Harness *h, int priority);
 bool harness_may_await_above(const Harness *h, int priority);
 
-/* Who has just been granted found a place that neither another nor a tail of his tier had; but for those who are owed
- * it. */
+/* A job that has just been granted found a place that neither another job nor a tail of its tier had. Jobs that are
+ * owed a turn are exempt. */
 void harness_check_awaited(const Harness *h, int top, size_t n_running);
 
 /* policy-harness-usage.c: what the time up to then comes to, and that the policy says the same. */

@@ -49,7 +49,7 @@ static int device_next(const Sim *s) {
         return s->head < s->tail ? s->ring[s->head % SIM_RING] : -1;
 }
 
-/* Goes on with somebody's first launch, whose turn begins unless it is his already. */
+/* Goes on with the first launch of a tenant. The tenant's turn begins, unless it has the turn already. */
 static void device_begin(Sim *s, int who) {
         uint64_t done_ns;
 

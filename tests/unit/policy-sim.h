@@ -106,7 +106,7 @@ typedef struct Sim {
         uint8_t ring[SIM_RING]; /* launches on the device, by tenant, where it does not */
         size_t head, tail;
         int current;               /* whose launch it works on; -1: none */
-        uint64_t from_ns, turn_ns; /* worked since then; until when it is his turn */
+        uint64_t from_ns, turn_ns; /* worked since then; when the tenant's turn ends */
         uint64_t end_ns;           /* of its launch, or its turn */
 
         Policy *policy;

@@ -76,7 +76,7 @@ static void pass(Tasks *s, uint64_t to_ns) {
         harness_pass(s->h, ns);
 }
 
-/* The node has a name, and nobody else. */
+/* The node has a name, and no other job below it. */
 static void task_restarts(Tasks *s, Task *t) {
         PolicyNodeSettings settings = t->node->settings;
         HarnessNode *parent = t->node->parent;

@@ -4,8 +4,9 @@
 /*
  * Whether this is built with a sanitizer
  *
- * It looks for other things than how near to a share somebody comes in the long run, and takes ten times as long:
- * there, what lasts longer than its tolerance needs may be cut short. The same cases, and the same tolerance.
+ * A sanitizer finds other things than how near a tenant comes to its share in the long run, and takes ten times as
+ * long. So a case that lasts longer than its tolerance needs may be cut short there. The cases and the tolerances stay
+ * the same.
  */
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Who is watched for the sake of his own numbers, and when: real pages and the real policy, the time of the looks is
- * the test's
+ * Which entities are watched for their own accounting, and when: real pages and the real policy, the time of the looks
+ * is the test's
  */
 
 #include <utlist.h>
@@ -218,7 +218,7 @@ static void test_liar(void **state) {
         manager_free(m);
 }
 
-/* Somebody comes: all are the policy's. He goes: it is counted alone again. */
+/* With a neighbour, the policy counts both. When the neighbour has gone, the entity is counted alone again. */
 static void test_neighbour(void **state) {
         Manager *m = manager_make_accounting(ACCOUNTING_SAMPLED);
         Process a = join(m, "/a", 0);

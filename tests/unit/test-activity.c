@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * awf and logind's sessions: who sits in front of the screen goes first, and what changes there is seen at once
+ * awf and logind's sessions: the client of the active session goes first, and a change of session is seen at once
  *
  * The functions of sd-login are the test's own.
  */
@@ -17,7 +17,7 @@
 #define MANAGER(n) "/user.slice/user-" n ".slice/user@" n ".service"
 
 static struct {
-        const char *session; /* of the only seat; NULL: nobody */
+        const char *session; /* of the only seat; NULL: none is active */
         uid_t uid;
         bool absent; /* there is no logind */
         int fd;
@@ -88,7 +88,7 @@ static void unused(void *userdata) {
         fail();
 }
 
-/* Only what logind and systemd have named counts, and not what somebody has named so below. */
+/* Only cgroups that logind and systemd have named count, and none of the same name further down. */
 static void test_cgroups(void **state) {
         sd_event *event = NULL;
         Seats *s = NULL;
@@ -128,7 +128,8 @@ static void set_policy(Device *d, const PolicyOps *ops) {
         arbiter_flush(d->manager);
 }
 
-/* The one in front runs, whoever that is; with nobody there they are equals; and a setting says so, too. */
+/* The client of the active session runs. Without an active session clients are equals. Active= counts like a
+ * session. */
 static void test_followed(void **state) {
         Manager *m = manager_make();
         Process a = join(m, SESSION("2"), 0), b = join(m, MANAGER("1001") "/app.slice", 0);
@@ -137,7 +138,7 @@ static void test_followed(void **state) {
         set_active(m, "2", 1000);
         begin(qa);
         begin(qb);
-        assert_null(m->seats); /* nobody needs to know */
+        assert_null(m->seats); /* no policy asks for it */
         set_policy(device_of(qa), &policy_awf_ops);
         assert_non_null(m->seats);
         assert_true(held(qb) && !held(qa));

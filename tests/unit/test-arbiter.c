@@ -92,7 +92,7 @@ static bool has_settled(Manager *m, Device *d) {
         return d->state != DEVICE_CONTENDED;
 }
 
-/* Not by the event loop, which would also find out that nobody is in the cgroups that we say. */
+/* Not by the event loop: it would also find out that the cgroups of these tests have no processes. */
 static void settle(Manager *m, Device *d) {
         assert_true(poll_until(has_settled(m, d)));
 }
@@ -112,7 +112,7 @@ static void test_bursts(void **state) {
                 settle(m, d);
                 assert_int_equal(d->state, DEVICE_QUIET);
                 assert_int_equal(watch(h), PAGE_WATCH_READY | PAGE_WATCH_IDLE | PAGE_WATCH_DRAINED);
-                assert_false(held(l)); /* in a pause anybody may come */
+                assert_false(held(l)); /* in a pause any other client may run */
         }
 
         begin(h);
@@ -127,7 +127,7 @@ static void test_bursts(void **state) {
         manager_free(m);
 }
 
-/* Launches that passed before anybody watched are asked for, and count until they are drained. */
+/* Launches that passed before the queue was watched are asked for, and count until they are drained. */
 static void test_untracked(void **state) {
         Manager *m = manager_make();
         Process high = join(m, "/high", 10);
@@ -155,7 +155,7 @@ static void test_untracked(void **state) {
         manager_free(m);
 }
 
-/* Nobody waits for who is suspended, and who is suspended does not run. */
+/* No client waits for a suspended one, and a suspended client does not run. */
 static void test_suspend(void **state) {
         Manager *m = manager_make();
         Process high = join(m, "/high", 10), low = join(m, "/low", 0);
@@ -254,8 +254,8 @@ static void move(Process *p, const char *cgroup) {
         arbiter_flush(p->client->manager);
 }
 
-/* Who changes groups is scheduled as what he is now, and stays who he was: what is used stays with whom it was used
- * in. */
+/* A client that changes groups is scheduled as a member of the new one. What it has used stays with the group that it
+ * used it in. */
 static void test_moves(void **state) {
         Manager *m = manager_make();
         Process high = join(m, "/high", 10), low = join(m, "/low", 0), mover = join(m, "/old", -5);
@@ -364,7 +364,7 @@ static void test_device_settings(void **state) {
         leave(&high);
         leave(&low);
 
-        /* Its settings are kept when nobody uses it. */
+        /* The device's settings are kept while no client uses it. */
         assert_ptr_equal(device_find(m, "d"), d);
         assert_int_equal(d->config.timeslice_ns, 7 * NSEC_PER_MSEC);
         manager_free(m);
@@ -412,7 +412,7 @@ static void test_devices_go_with_their_queues(void **state) {
         manager_free(m);
 }
 
-/* Who has as many as he may loses an idle one of his own, and gets none when there is none. */
+/* A user who has as many devices as allowed loses an idle one for the next. Without an idle one the next is refused. */
 static void test_devices_are_a_users(void **state) {
         Manager *m = manager_make();
         Process a = join(m, "/a", 0);

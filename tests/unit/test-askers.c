@@ -53,7 +53,7 @@ static void test_others_do_not_wait(void **state) {
         assert_int_equal(askers_when(askers, BOB, false, 4 * MS), 7 * MS);
 }
 
-/* A user who always has a call that waits gets half of polkit's time, and another one his own half. */
+/* A user whose calls always wait gets half of polkit's time, and another user the other half. */
 static void test_half(void **state) {
         enum { TAKES = 3, TURNS = 1000 };
         uint64_t now = MS, busy = 0, began = now;
@@ -70,7 +70,7 @@ static void test_half(void **state) {
         assert_int_equal(2 * busy, now - began);
 }
 
-/* Neither for ever, nor for a person who looks for his password. */
+/* The rest is bounded, and the time in which a person types a password does not count. */
 static void test_rest_is_bounded(void **state) {
         uint64_t now = ASKER_REST_MAX_NS;
 

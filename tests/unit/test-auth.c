@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The table that stands in for polkit, whole
+ * The table that decides in place of polkit, whole
  */
 
 #include <setjmp.h>
@@ -24,7 +24,7 @@ static void test_table(void **state) {
                 uid_t sender, owner;
                 bool allowed;
         } rows[] = {
-                        /* root and the service's own user may do everything, to anybody */
+                        /* root and the service's own user may do everything, to all users */
                         {AUTH_REGISTER, ROOT, AUTH_NO_OWNER, true},
                         {AUTH_MANAGE_OWN, ROOT, ALICE, true},
                         {AUTH_MANAGE, ROOT, ALICE, true},
@@ -33,10 +33,10 @@ static void test_table(void **state) {
                         {AUTH_MANAGE_OWN, SERVICE, ALICE, true},
                         {AUTH_MANAGE, SERVICE, AUTH_NO_OWNER, true},
                         {AUTH_SUSPEND, SERVICE, ROOT, true},
-                        /* everybody may be a client */
+                        /* every user may be a client */
                         {AUTH_REGISTER, ALICE, AUTH_NO_OWNER, true},
                         {AUTH_REGISTER, ALICE, ALICE, true},
-                        /* owners may lower what is theirs, and nobody else's */
+                        /* owners may lower what is theirs, and nothing else */
                         {AUTH_MANAGE_OWN, ALICE, ALICE, true},
                         {AUTH_MANAGE_OWN, ALICE, BOB, false},
                         {AUTH_MANAGE_OWN, ALICE, ROOT, false},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Bans: who is in the socket's list, and for how long
+ * Bans: which users are in the socket's list, and for how long
  */
 
 #include <linux/posix_acl.h>
@@ -50,7 +50,7 @@ static void test_begin_and_end(void **state) {
 
         assert_true(bans_add(&bans, 1001, 1000, 20));
         assert_true(bans_add(&bans, 1000, 1000, 10));
-        assert_false(bans_add(&bans, 1000, 1000, 30)); /* he is */
+        assert_false(bans_add(&bans, 1000, 1000, 30)); /* already banned */
         assert_true(bans_has(&bans, 1000));
         assert_false(bans_has(&bans, 1002));
         assert_int_equal(n_named(), 2);

@@ -173,7 +173,8 @@ static void test_come_and_go(void **state) {
         teardown(&f);
 }
 
-/* More than the kernel keeps for us: everybody is looked at, and what was made meanwhile is watched. */
+/* More events than the kernel's queue holds: all cgroups are looked at, and those that were made meanwhile are
+ * watched. */
 static void test_overflow(void **state) {
         Fixture f;
 
@@ -198,7 +199,7 @@ static void test_overflow(void **state) {
         teardown(&f);
 }
 
-/* Nothing is told while nobody wants to know, and all is when somebody does again. */
+/* While the watch is stopped nothing is told. When it is started again, everything is. */
 static void test_stop_and_start(void **state) {
         Fixture f;
 
@@ -253,14 +254,14 @@ static void expect_entered(Fixture *f, const char *name) {
         f->n = 0;
 }
 
-/* However many somebody makes, by whichever of his uids, what others make is watched; and what was left out of his
- * when he has room again. */
+/* However many cgroups a user makes, with whichever of his uids, those of others are watched. Cgroups of his that were
+ * left out are watched when he has room again. */
 static void test_user_with_many(void **state) {
         enum { SHARE = WATCHES / CGROUP_WATCH_USERS };
         Fixture f;
 
         if (geteuid() != 0)
-                skip(); /* nobody else can give directories away */
+                skip(); /* only root can give directories away */
         setup(&f);
         for (unsigned i = 0; i < SHARE; i++)
                 make_of(&f, i % 2 ? 100001 : 1000, i);

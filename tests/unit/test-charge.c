@@ -319,8 +319,8 @@ static void test_quick(void **state) {
         manager_free(m);
 }
 
-/* Whatever a client writes into its stamps and counts: it is charged for no more than there was, and nobody else for
- * anything. */
+/* Whatever a client writes into its stamps and counts: it is charged for no more than there was, and no other client is
+ * charged. */
 static void test_liar(void **state) {
         Manager *m = manager_make();
         uint64_t begun = now_ns();

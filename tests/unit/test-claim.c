@@ -183,7 +183,7 @@ static void test_random(void **state) {
         world_free(w);
 }
 
-/* Nobody is held in a quota, or has others' time, by what has ended. */
+/* A launch that has ended neither holds a group in its quota nor takes time from others. */
 static void test_ends_are_paid_for(void **state) {
         World *w = world_make();
         uint64_t before;

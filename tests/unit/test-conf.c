@@ -433,7 +433,7 @@ static void test_files_that_cannot_be_read(void **state) {
         assert_string_equal(found, "etc/d/50-good.conf");
         assert_int_equal(w.n_problems, 3);
 
-        /* Nobody ever opens the other end: must not hang. */
+        /* The other end of the FIFO is never opened: must not hang. */
         ConfContext c = context_of(&w);
         assert_int_equal(conf_parse_file(&c, fifo), -EBADF);
         path_of(fifo, sizeof(fifo), "etc");

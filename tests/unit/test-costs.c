@@ -51,7 +51,8 @@ static void test_votes(void **state) {
         assert_null(v.votes);
 }
 
-/* A first sample from a bad moment keeps nobody on the device for good; and what was right stays so after a doubt. */
+/* A first sample from a bad moment keeps no queue on the device for good. A right estimate is still right after a
+ * doubt. */
 static void test_doubt(void **state) {
         CostVotes v = {};
         CostVote *vote;

@@ -263,7 +263,7 @@ static void test_reply(void **state) {
         peer_begin(&p, false);
         peer_accept(&p);
         assert_int_equal(call(&p, NSEC_PER_SEC), 0);
-        /* Of a call that nobody made, and of this one, twice. */
+        /* A reply to a call that was never made; then the reply to this call, twice. */
         say_message(&p, &(DbusHeader){.type = DBUS_METHOD_RETURN, .reply_serial = 9}, NULL);
         assert_int_equal(process(&p), 0);
         assert_int_equal(p.n_replies, 0);
@@ -348,7 +348,8 @@ static void test_owner(void **state) {
         peer_end(&p);
 }
 
-/* Others may call, and need not wait for nothing; who does not read is not kept answers for. */
+/* Calls of others are answered with an error, so that they do not wait. For a peer that does not read, answers are
+ * dropped. */
 static void test_is_called(void **state) {
         uint8_t buf[65536];
         Peer p;
@@ -400,8 +401,8 @@ static unsigned count_fds(void) {
         return n;
 }
 
-/* More than a message says that it has, or than it may: it is passed over, as anybody may send it, and none of them
- * stays open. */
+/* A message with more descriptors than it says, or than it may have, is passed over, because every peer may send one.
+ * None of the descriptors stays open. */
 static void test_fds(void **state) {
         unsigned before = count_fds();
 
@@ -473,7 +474,7 @@ static void test_early_message(void **state) {
         peer_end(&p);
 }
 
-/* Who does not read does not make us keep for ever what is said to him. */
+/* A peer that does not read does not make us keep messages for ever. */
 static void test_does_not_read(void **state) {
         Peer p;
         int r = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The door: who has come in, with pidfds from the kernel and without
+ * The door: which guests have come in, with pidfds from the kernel and without
  */
 
 #include <dirent.h>
@@ -35,7 +35,7 @@ int __wrap_getsockopt(int fd, int level, int option, void *value, socklen_t *siz
         return __real_getsockopt(fd, level, option, value, size);
 }
 
-/* As of a file of a dead server, which no signal gets the kernel away from: who closes an end waits. */
+/* Like a file of a dead server, from which no signal gets the kernel away: close() of an end waits. */
 static struct {
         pthread_mutex_t lock;
         pthread_cond_t end;
@@ -196,7 +196,7 @@ static uid_t count_as(uid_t uid, void *userdata) {
         return uid == getuid() ? atomic_load(user) : uid;
 }
 
-/* A user has as many uids as somebody gave him. */
+/* A guest takes a place of the user that its uid belongs to. */
 static void test_places_are_by_user(void **state) {
         enum { ALL = 16, MINE = ALL / 8 };
         atomic_uint user = 1000;
@@ -262,7 +262,7 @@ static unsigned n_fds(void) {
         return n;
 }
 
-/* With a descriptor along, which nobody here takes. */
+/* Sends a descriptor along, which the door does not take. */
 static void send_with(int fd, int along) {
         union {
                 struct cmsghdr header;
@@ -285,7 +285,7 @@ static void connect_with(int along) {
         safe_close(fd);
 }
 
-/* Who comes with what can never be closed, again and again, keeps nobody else at the door. */
+/* A guest that comes again and again with a descriptor that cannot be closed does not keep other guests out. */
 static void test_who_cannot_be_closed_is_nobody_elses(void **state) {
         enum { ALL = 16, MINE = ALL / 8, MORE = 500, FEW = 100 };
         atomic_uint user = 1000;
@@ -332,7 +332,7 @@ static bool has_lists(void) {
         return getxattr(directory, "system.posix_acl_access", NULL, 0) >= 0 || errno == ENODATA;
 }
 
-/* Of no user of ours, until the kernel refuses him. */
+/* As another user, until the kernel refuses the connection. */
 static int connect_until_banned(int along) {
         struct sockaddr_un a = {.sun_family = AF_UNIX};
 
@@ -367,7 +367,7 @@ static void test_who_cannot_be_put_aside_is_banned(void **state) {
 
         int fd = connect_to_door();
         DoorGuest g;
-        do { /* his first ones were let in */
+        do { /* the banned user's first connections were let in */
                 g = take(d);
                 if (g.pid != getpid())
                         door_guest_done(&g);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Estimates of what ran while nobody watched: time is an argument
+ * Estimates of what ran while the entity was not watched: time is an argument
  */
 
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static void test_half(void **state) {
         assert_int_equal(estimate_run(&e, now + 10 * MS, counted), 505 * MS);
 }
 
-/* What the policy counts of somebody whom it believes ready is replaced. */
+/* For an entity that the policy believes ready, the estimate replaces what the policy counted. */
 static void test_believed(void **state) {
         Estimate e = {0};
         uint64_t now = 1000 * MS, counted = 0;

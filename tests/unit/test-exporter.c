@@ -211,7 +211,7 @@ static void bounds(void **state) {
                 }
 }
 
-/* A user with a thousand groups does not keep out those who come after him; while nobody else wants the places, he has
+/* A user with a thousand groups does not keep out users after him. While no other user wants the places, he has
  * them. */
 static void users_share(void **state) {
         const size_t n = 1000;
@@ -542,7 +542,7 @@ static void expositions(void **state) {
         selection_done(&chosen);
 }
 
-/* Nobody answered: that is told, and nothing else of the service. */
+/* The service did not answer: that is told, and nothing else of it. */
 static void nobody_there(void **state) {
         _cleanup_(snapshot_freep)
         Snapshot *s = snapshot_new();

@@ -272,8 +272,8 @@ static int check_one_of_three(StoredFds *s) {
         return s->next_id == 4 ? 0 : 3; /* beyond client 3, too, which was lost */
 }
 
-/* Client 1 lacks its wake, client 2 is whole (and has one fd twice), client 3's page is an eventfd; and names nobody
- * knows. */
+/* Client 1 lacks its wake, client 2 is whole (and has one fd twice), client 3's page is an eventfd. Further names are
+ * unknown. */
 static void test_collect_incomplete(void **state) {
         StoredClient a = make_client(1), b = make_client(2), c = make_client(3);
         const Handed handed[] = {

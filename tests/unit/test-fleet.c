@@ -276,7 +276,7 @@ static void test_gang(void **state) {
         }
 }
 
-/* Larger than the fleet, or waiting behind what is; nobody loses what he asked for. */
+/* A job that is larger than the fleet, and jobs that wait behind it: no job loses what it asked for. */
 static void test_room(void **state) {
         _cleanup_(free_trace)
         Trace t = {0};

@@ -240,7 +240,7 @@ static void test_hint(void **state) {
         /* It counts once. */
         assert_int_equal(pass_until(&t, now_ns() + 100 * NSEC_PER_MSEC), 0);
 
-        /* And ends when nobody comes. */
+        /* And ends when the launch does not come. */
         at = now_ns() + 50 * NSEC_PER_MSEC;
         expect(&t, at);
         assert_true(pass_until(&t, at) > 0);

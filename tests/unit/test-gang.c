@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Gangs: one verdict on all devices, and nobody waits for ever
+ * Gangs: one verdict on all devices, and no client waits for ever
  */
 
 #include <stdio.h>
@@ -41,7 +41,7 @@ static bool pair_held(const Pair *p) {
         return held(p->q[0]);
 }
 
-/* Time passes for who is held only when nothing of it runs on, and nobody else of its rank goes on before that. */
+/* Drains held queues: their waiting time counts only when nothing of them runs on, and no equal goes on before that. */
 static void pair_drain(const Pair *p) {
         for (unsigned i = 0; i < ELEMENTSOF(p->q); i++)
                 if (held(p->q[i]))
@@ -108,7 +108,7 @@ static void test_together(void **state) {
         }
 }
 
-/* A member that has nothing to do holds nobody up. */
+/* A member that has nothing to do holds up no other. */
 static void test_idle_member(void **state) {
         Manager *m = manager_make();
         Pair g = pair_make(m, "/gang", 0, true);
@@ -155,7 +155,7 @@ static void test_two_gangs(void **state) {
         manager_free(m);
 }
 
-/* Above it somebody on each device who never stops, with nothing that makes the two floors come at one time. */
+/* Above the gang, a client on each device never stops. Nothing makes the turns of the two floors come at one time. */
 static void test_floor(void **state) {
         Manager *m = manager_make();
         Pair g = pair_make(m, "/gang", 0, true);

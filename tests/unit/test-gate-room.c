@@ -128,7 +128,8 @@ static void test_held_meanwhile(void **state) {
         assert_int_equal(fake_counted(x->f, 0), 0);
 }
 
-/* Who learns of completions by looking looks again while he is held, and what he finds is known before he goes on. */
+/* A launcher that learns of completions by looking looks again while it is held. What it finds is known before it goes
+ * on. */
 static void test_looks_while_held(void **state) {
         Fixture *x = *state;
         Launcher l;
@@ -142,7 +143,7 @@ static void test_looks_while_held(void **state) {
         assert_int_equal(atomic_load(&l.began), -1);
         assert_true(fake_take_edge(x->f, 0));
 
-        /* Nothing is in flight any more: nobody looks. */
+        /* Nothing is in flight any more: the launcher does not look. */
         struct timespec ts = {.tv_nsec = 5000000};
         (void) nanosleep(&ts, NULL);
         assert_int_equal(atomic_load(&l.n_asked), 5);
@@ -151,7 +152,7 @@ static void test_looks_while_held(void **state) {
         gate_complete(&x->gate, 1, 0);
 }
 
-/* Nobody watches, or nobody may wait: nobody is asked. */
+/* Unwatched queues, and launches that may not wait, do not ask for room. */
 static void test_not_asked(void **state) {
         Fixture *x = *state;
         Launcher l = {};

@@ -29,7 +29,7 @@ typedef struct Stress {
         _Atomic unsigned threads_left;
         _Atomic uint64_t launched;
         _Atomic uint64_t tracked;
-        _Atomic uint64_t to_complete; /* by somebody else than the thread that launched */
+        _Atomic uint64_t to_complete; /* by another thread than the one that launched */
         _Atomic bool stop_launching, stop_completing;
 } Stress;
 

@@ -48,7 +48,7 @@ static bool has_waiters(Fixture *x, uint32_t slot, uint32_t n) {
 static Fixture *asked;
 static unsigned n_asked;
 
-/* What the control thread does meanwhile is done here, so that nobody can be late. */
+/* Does what the control thread would do meanwhile, so that it cannot be late. */
 static bool registers(void) {
         n_asked++;
         assert_int_equal(attach(asked, 0), 0);
@@ -89,7 +89,7 @@ static void test_registered_late(void **state) {
         assert_int_equal(fake_counted(x->f, 0), 0);
 }
 
-/* Nobody registers it: it runs. */
+/* A queue that is not registered runs. */
 static void test_not_registered(void **state) {
         Fixture *x = *state;
 
@@ -272,7 +272,7 @@ static void test_longjmp(void **state) {
         assert_true(poll_until(has_waiters(x, 0, 1)));
         assert_int_equal(pthread_kill(l.thread, SIGUSR1), 0);
         assert_true(poll_until(atomic_load(&l.began) == 5));
-        assert_int_equal(fake_counted(x->f, 0), 1); /* nobody can know yet */
+        assert_int_equal(fake_counted(x->f, 0), 1); /* still counted: its end is not known yet */
         assert_int_equal(page_slot_read_in_flight(fake_slot(x->f, 0)), 0);
         atomic_store(&l.began, -1);
         assert_true(sleeps());

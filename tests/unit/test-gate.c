@@ -22,7 +22,7 @@ static void test_open_without_page(void **state) {
         assert_int_equal(counters(&x->gate).launches, 1000);
         assert_int_equal(counters(&x->gate).tracked, 0);
         assert_int_equal(gate_limit(&x->gate), 0);
-        gate_complete(&x->gate, 5, 100); /* nobody asked */
+        gate_complete(&x->gate, 5, 100); /* was not asked for */
         gate_boost(&x->gate);
         gate_detach(&x->gate);
         assert_false(gate_adopt(&x->gate));
@@ -43,7 +43,7 @@ static void test_attach_carries_over(void **state) {
         gate_begin(&x->gate, GATE_WAIT);
         assert_int_equal(atomic_load(&fake_slot(x->f, 4)->submitted), 11);
         assert_int_equal(counters(&x->gate).launches, 11);
-        assert_false(fake_take_edge(x->f, 4)); /* nobody watches */
+        assert_false(fake_take_edge(x->f, 4)); /* the slot is not watched */
 
         assert_int_equal(gate_attach(&x->gate, &x->f->client, PAGE_SLOTS_MAX, x->f->wake), -EINVAL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What a GPU does: from a directory that stands for sysfs, and as it is written down
+ * What a GPU does: from a directory in place of sysfs, and as it is written down
  */
 
 #include <stdio.h>

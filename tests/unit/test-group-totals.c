@@ -124,7 +124,7 @@ static void test_no_table(void **state) {
         remove_from(p.state, true);
 }
 
-/* What is there is no table of ours: it does not stand in the way of what is newer. */
+/* A file in the table's place that is no table of ours does not keep newer counters from being kept. */
 static void test_another_table(void **state) {
         Place p = place();
         Manager *m = start(false);

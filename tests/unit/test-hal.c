@@ -123,7 +123,7 @@ static void test_fake_time(void **state) {
         assert_int_equal(fake_queue_dispatch(q[0], 1).done_ns, 20);
         assert_int_equal(fake_queue_dispatch(q[0], 1).finished_ns, 0);
 
-        /* A hold takes its time, during which everybody still works. */
+        /* A hold takes its time, and all queues still work meanwhile. */
         fake_device_set_costs(d, &(HalCosts){.hold_ns = 10, .release_ns = 5});
         assert_int_equal(hal_fake_ops.hold(q, 1), 0);
         assert_int_equal(fake_device_now(d), 130);

@@ -241,7 +241,7 @@ static void test_no_handover(void **state) {
         finish(other);
         finish(q);
 
-        begin(q); /* with nobody before it: it ran at once */
+        begin(q); /* no client was before it: it ran at once */
         assert_int_equal(q->given_ns, 0);
         assert_int_equal(q->entity->handover_ns, 0);
         leave(&a);

@@ -26,7 +26,7 @@ typedef struct Step {
 typedef struct Driver {
         Step script[SCRIPT_MAX];
         size_t n_steps;
-        unsigned n_calls, n_moving; /* the latter: while nobody reserves */
+        unsigned n_calls, n_moving; /* the latter: while no place is being reserved */
         uint32_t percentage[QUEUES], priority[QUEUES];
         uint64_t rung_before[QUEUES]; /* the doorbell at the last call */
         bool gone[QUEUES];
@@ -167,7 +167,7 @@ static void test_rings(void **state) {
         assert_int_equal(hold(QUEUES), 0);
         for (size_t i = 0; i < QUEUES; i++)
                 assert_int_equal(atomic_load(&doorbell[i]), 0);
-        atomic_store(&rung[1], 9); /* of 10 that somebody has begun to write */
+        atomic_store(&rung[1], 9); /* of 10 whose writing has begun */
         assert_int_equal(release(QUEUES), 0);
         for (size_t i = 0; i < QUEUES; i++)
                 assert_int_equal(driver.rung_before[i], 0);
@@ -207,7 +207,7 @@ static void test_rings_unseen(void **state) {
         assert_true(kfd_hal_ring_rest(&queues[1]));
         assert_int_equal(atomic_load(&doorbell[1]), 0);
 
-        /* Who has taken indices beyond the end of the ring waits for room: what stands there is older. */
+        /* A writer that has taken indices beyond the end of the ring waits for room: the packets there are older. */
         atomic_store(&write_index[1], 2 * PACKETS + 5);
         write_packets(1, 0, PACKETS);
         assert_int_equal(hold(2), 0);
@@ -355,7 +355,7 @@ static void test_lost(void **state) {
 
 static void test_reapply(void **state) {
         assert_int_equal(hold(1), 0);
-        driver.percentage[0] = 100; /* somebody else's doing */
+        driver.percentage[0] = 100; /* changed from outside */
         assert_int_equal(kfd_hal_reapply(queues), 0);
         assert_settled();
         script(0, 1, (Step){EIO, false});
@@ -448,7 +448,7 @@ static const KfdHalQueue *next_queue(const KfdHalDevice *d, const KfdHalQueue *q
         return !q ? queues : q < queues + QUEUES - 1 ? q + 1 : NULL;
 }
 
-/* The device reads the indices of all queues, whichever is moved; and nobody reserves from the wait to the end of the
+/* The device reads the indices of all queues, whichever is moved. No place is reserved from the wait to the end of the
  * call. */
 static void test_packet_of_another_queue(void **state) {
         device.next_queue = next_queue;

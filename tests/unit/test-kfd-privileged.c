@@ -151,7 +151,7 @@ static void test_may_not_trace(void **state) {
 
         driver.may_trace = false;
         assert_int_equal(kfd_target_hold(&t), -EPERM);
-        assert_int_equal(driver.n_seizes, 2); /* nobody of ours to wait for: the second is for one that has just gone */
+        assert_int_equal(driver.n_seizes, 2); /* none of ours to wait for: the second is for one that has just gone */
         assert_truth(&t);
         driver.may_trace = true;
         assert_int_equal(kfd_target_hold(&t), 0);

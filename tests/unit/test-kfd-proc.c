@@ -108,7 +108,7 @@ static void print_place(FILE *f, const char *name, uint64_t ring, bool active) {
         fill_mqd(words, ring, 4096, 0);
         words[130] = active;
         fprintf(f, "  %s\n", name);
-        dump_words(f, 0x7ff0, words, 4); /* others stand before */
+        dump_words(f, 0x7ff0, words, 4); /* others come before */
         dump_words(f, 0xc914, words + 128, 56);
 }
 

@@ -273,7 +273,7 @@ static uint32_t threshold(const Queue *q) {
         return atomic_load(&q->page_slot->threshold);
 }
 
-/* What can be taken off may have more in flight, as long as nobody has said how much. */
+/* A queue that can be taken off the device may have more in flight, as long as no threshold is set. */
 static void test_threshold_by_level(void **state) {
         Two t = two_make("gfx90a", LEVEL_INTERRUPT);
         DeviceSettings s = DEVICE_SETTINGS_NULL;
@@ -299,7 +299,7 @@ static void test_threshold_by_level(void **state) {
         arbiter_flush(t.m);
         assert_int_equal(threshold(t.l), DEVICE_THRESHOLD_STOPPABLE);
 
-        /* A number that somebody says holds: for the group, */
+        /* A threshold that is set holds: for the group, */
         assert_int_equal(settings_set_threshold(&g->override, 3), 0);
         group_settings_changed(g);
         arbiter_flush(t.m);
@@ -472,7 +472,7 @@ static void obey_with_lies(Queue *const queues[]) {
         }
 }
 
-/* Somebody else's figures, however many queues he has, keep nobody's kernels on the device. */
+/* A user's false figures, however many queues report them, do not keep other users' kernels on the device. */
 static void test_liar(void **state) {
         Two t = two_make("gfx90a", LEVEL_INTERRUPT);
         Process liar = join(t.m, "/user.slice/user-1000.slice/a.service", 0);
@@ -482,7 +482,7 @@ static void test_liar(void **state) {
                 queues[i] = kfd_queue(&liar, "gfx90a", LEVEL_INTERRUPT);
                 keep_busy(queues[i], 1, NSEC_PER_MSEC);
         }
-        for (unsigned i = 0; i < 8; i++) { /* before anybody else has been held */
+        for (unsigned i = 0; i < 8; i++) { /* before a queue of another user has been held */
                 begin(t.h);
                 assert_true(held(queues[0]));
                 obey_with_lies(queues);
@@ -520,8 +520,8 @@ static void test_liar(void **state) {
         two_done(&t);
 }
 
-/* How long it can have been at most is known from the first look, not from the next order; and nobody who does not obey
- * is in the way. */
+/* How long a stop can have taken at most is known from the first look, not from the next order. A queue that does not
+ * obey is not in the way. */
 static void test_looks(void **state) {
         Two t = two_make("gfx90a", LEVEL_INTERRUPT);
         Queue *queues[LIARS];

@@ -234,7 +234,7 @@ static void test_auto_under_systemd(void **state) {
         assert_int_equal(n_sent, 1);
         assert_string_equal(printed(), "");
 
-        /* Somebody else's journal stream, inherited, while our stderr goes to a file. */
+        /* The inherited variable is of another journal stream, and our stderr goes to a file. */
         assert_return_code(setenv("JOURNAL_STREAM", "8:1", 1), errno);
         log_set_target(LOG_TARGET_AUTO);
         assert_int_equal(log_get_target(), LOG_TARGET_CONSOLE);

@@ -128,7 +128,7 @@ static void test_groups(void **state) {
         assert_true(trusted(&m, "/system.slice/train-1.service/below"));
         assert_false(trusted(&m, "/kubepods.slice2/pod1"));
         assert_false(trusted(&m, "/machine.slice/kubepods.slice"));
-        assert_false(trusted(&m, "/system.slice/sub/train-1.service")); /* no '*' stands for a slash */
+        assert_false(trusted(&m, "/system.slice/sub/train-1.service")); /* no '*' matches a slash */
         assert_false(trusted(&m, "/system.slice/eval.service"));
         assert_false(trusted(&m, "/"));
 
@@ -214,7 +214,7 @@ static void test_executables(void **state) {
         assert_false(all(&m, "/a.slice", "/opt/bin/python3"));
         assert_false(all(&m, "/a.slice", ""));
         assert_false(trusted(&m, "/a.slice"));
-        /* Nobody escapes into it by another name, either. */
+        /* A process does not escape into it by another name, either. */
         add(&m, MATCH_EXECUTABLE, "");
         add(&m, MATCH_EXECUTABLE, "!ollama");
         assert_true(all(&m, "/a.slice", "x"));
@@ -246,7 +246,8 @@ static void test_what_is_delegated(void **state) {
 
 #define POD "pod01234567-89ab-cdef-0123-456789abcdef"
 
-/* A path that says no more than that of a service's own cgroups: where the service is somebody's, he has named them. */
+/* A path that says no more than that of a service's own cgroups: where a user owns the service, the user has named
+ * them. */
 static void test_what_is_below_a_service(void **state) {
         static const struct {
                 MatchKey key;

@@ -99,7 +99,7 @@ static void test_cgroup(void **state) {
         check_cgroup("0::/kubepods.slice/kubepods-pod1.slice/cri-containerd-ab.scope\n", "ab",
                         "/kubepods.slice/kubepods-pod1.slice/cri-containerd-ab.scope");
         check_cgroup("0::/system.slice/k.slice:cri-containerd:ab\n", "ab", "/system.slice/k.slice:cri-containerd:ab");
-        /* Somebody else's: of nothing that only looks alike. */
+        /* Cgroups of others, whose names only look alike. */
         check_cgroup("0::/user.slice/user-0.slice/session-1.scope\n", "4711", NULL);
         check_cgroup("0::/machine.slice/libpod-14711.scope\n", "4711", NULL);
         check_cgroup("0::/machine.slice/libpod-4711x.scope\n", "4711", NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Holds that take no effect: who is overdue, and who only looks like it. Looks are made at the time that they are due,
- * which does not pass.
+ * Holds that take no effect: which queues are overdue, and which only look like it. Looks are made at the time that
+ * they are due, which does not pass.
  */
 
 #include "service/enforce/overdue.h"

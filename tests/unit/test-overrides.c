@@ -111,7 +111,7 @@ static void test_kept(void **state) {
         overrides_done(&s);
 }
 
-/* Times are written in microseconds, and a span that somebody wrote by hand has its unit. */
+/* Times are written in microseconds. A span that was written by hand has its unit. */
 static void test_times_are_kept(void **state) {
         static const char *const times[][2] = {{"Deadline", "5ms"}, {"Laxity", "20ms"}, {"Period", "2s"}};
         static const char by_hand[] = "{\"version\": 1, \"overrides\": [{\"name\": \"a.service\", "
@@ -133,7 +133,7 @@ static void test_times_are_kept(void **state) {
         overrides_done(&s);
 }
 
-/* Whatever stands for a boot, what is written is read again. */
+/* What was written is read again, whatever it has for a boot id. */
 static void test_no_boot_id(void **state) {
         static const char text[] = "{\"version\": 1, \"overrides\": [{\"name\": \"/a\", \"boot\": "
                                    "\"---------1---------2---------3-----\u00e4\", \"cgroup\": 5, "

@@ -179,7 +179,8 @@ static void test_drained(void **state) {
         assert_false(page_slot_begin_wait(s));
         assert_int_equal(page_slot_end(s, 1), PAGE_END_DRAINED);
 
-        /* Who comes to wait when all else is over tells it as well: the one before him may have looked too early. */
+        /* A launch that begins to wait when all else is over tells that as well: the one before it may have looked too
+         * early. */
         assert_int_equal(page_slot_begin(s), PAGE_BEGIN_COUNTED);
         assert_true(page_slot_begin_wait(s));
 
@@ -193,7 +194,7 @@ static void test_drained(void **state) {
         assert_int_equal(page_slot_read_in_flight(service), 1);
         assert_int_equal(page_slot_end(s, 1), PAGE_END_DRAINED);
 
-        /* Not when nobody has asked, nor when the verdict is run; beside the idle edge it is a bit of its own. */
+        /* Not when it was not asked for, nor when the verdict is run. Beside the idle edge it is a bit of its own. */
         page_slot_end_wait(s);
         assert_int_equal(page_slot_end(s, 1), PAGE_END_DRAINED);
         page_slot_set_watch(service, PAGE_WATCH_READY | PAGE_WATCH_IDLE);
@@ -209,7 +210,7 @@ static void test_drained(void **state) {
         assert_int_equal(atomic_load(&s->waiters), 0);
 }
 
-/* What nobody counts is in flight; and no two words of a client's make a number that is none. */
+/* Uncounted launches count as in flight. No two words of a client make a number that is none. */
 static void test_in_flight(void **state) {
         _cleanup_(fake_service_freep)
         FakeService *f = fake_service_new();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Parties: who is one, and who makes himself two
+ * Parties: which entities are one party, and which users try to be two
  */
 
 #include <stdio.h>
@@ -94,7 +94,7 @@ static void test_stranger(void **state) {
         manager_free(m);
 }
 
-/* Outside of the users' slices, too, somebody's sub-uids are he: a group with some of them is his alone. */
+/* A user's sub-uids are the user outside of the users' slices, too: a group with some of them is the user's alone. */
 static void test_subuids(void **state) {
         const char *group = "/system.slice/engine.service";
         char path[] = "/tmp/test-party.XXXXXX";

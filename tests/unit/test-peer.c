@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Peers: who a process is, and that it is the one it was
+ * Peers: the identity of a process, and that it is still the same process
  */
 
 #include <signal.h>
@@ -45,7 +45,7 @@ static void test_self(void **state) {
         assert_int_equal(p.pidfd, -EBADF);
 }
 
-/* Read when somebody asks for it, and not before: the process can make that take long. */
+/* Read when it is asked for, and not before: the process can make that take long. */
 static void test_executable(void **state) {
         Peer p = PEER_NULL;
 

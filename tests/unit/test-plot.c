@@ -218,8 +218,8 @@ static void test_svg(void **state) {
         _cleanup_free_ char *text = svg(&p);
         assert_non_null(strstr(text, "2023-11-14 22:13:20"));
         assert_int_equal(count(text, "class=\"a\""), 6); /* two groups, kept, three kinds of waiting */
-        /* The one that ran half of the time all the time is a rectangle half as high as all; the other one stands on
-         * it. */
+        /* The group that ran half of the time throughout is a rectangle half as high as the whole. The other group is
+         * drawn on top of it. */
         assert_non_null(strstr(text, "fill=\"#0072b2\" d=\"M48 65H648M48 130")
                                         ?: strstr(text, "d=\"M48 65H648H648V130H48Z\""));
         assert_non_null(strstr(text, "fill=\"#e69f00\" d=\"M48 32.5H348V65H648"));

@@ -93,7 +93,8 @@ static void test_tail(void **state) {
         assert_true(granted(a) && !granted(b));
 }
 
-/* Nobody waits for a word that does not come: then both are on the device, and the tail is charged still. */
+/* An entity does not wait for long for the end of a tail. Then both are on the device, and the tail is still
+ * charged. */
 static void test_tail_is_not_awaited_for_long(void **state) {
         _cleanup_(harness_freep)
         Harness *h = make(1);
@@ -111,7 +112,7 @@ static void test_tail_is_not_awaited_for_long(void **state) {
         assert_int_equal(usage(b).drain_wait_ns, 51 * MSEC);
 }
 
-/* Whoever is above, or is owed a turn, waits for nobody's tail to be granted. */
+/* An entity of a higher tier, or one that is owed a turn, is granted without waiting for tails. */
 static void test_precedence_does_not_wait(void **state) {
         _cleanup_(harness_freep)
         Harness *h = make(1);
@@ -160,7 +161,7 @@ static void test_starved_do_not_wait(void **state) {
         assert_true(!granted(a) && granted(b));
 }
 
-/* Who goes on takes the place of his own tail. */
+/* An entity that goes on takes the place of its own tail. */
 static void test_own_tail(void **state) {
         _cleanup_(harness_freep)
         Harness *h = make(1);
@@ -206,8 +207,8 @@ static void test_tail_is_bounded(void **state) {
         assert_int_equal(usage(high).run_ns, 2 * NSEC_PER_SEC);
 }
 
-/* Who is stopped with something in flight has the device until that is over, or the bound; he is not granted meanwhile,
- * and keeps the device from nobody. */
+/* An entity that is stopped with launches in flight has the device until they are over, or until the bound. It is not
+ * granted meanwhile, and keeps the device from no other. */
 static void test_tail_of_the_stopped(void **state) {
         _cleanup_(harness_freep)
         Harness *h = make(1);
@@ -344,7 +345,7 @@ static void test_who_is_waited_for(void **state) {
         }
 }
 
-/* Nobody loses by it, so nothing idles: equal weights. */
+/* With equal weights no entity loses by it, so nothing idles. */
 static void test_equals_do_not_idle(void **state) {
         _cleanup_(harness_freep)
         Harness *h = make(1);
@@ -393,7 +394,7 @@ static void test_equals_lose(void **state) {
         assert_true((usage(a).run_ns + usage(a).kept_ns) * 2 > usage(b).run_ns);
 }
 
-/* Nobody wants the device: nothing is asked for, however short the gaps. */
+/* No other entity wants the device: no wake-up is asked for, however short the gaps. */
 static void test_kept_sleeps(void **state) {
         _cleanup_(harness_freep)
         Harness *h = make(1);
@@ -414,7 +415,7 @@ static void test_no_launch_in_anothers_turn(void **state) {
         Job *a = add(h, 0, 100), *b = add(h, 0, 100);
 
         ready(a);
-        assert_true(granted(b)); /* nobody has contended yet */
+        assert_true(granted(b)); /* no entity has contended yet */
         ready(b);
         idle(b);
         assert_false(granted(b));

@@ -112,7 +112,7 @@ static void test_max_is_over(void **state) {
         assert_false(granted(j));
         (void) leave(j);
         harness_dispatch(h);
-        assert_int_equal(h->wake_ns, NSEC_INFINITY); /* nobody waits for it */
+        assert_int_equal(h->wake_ns, NSEC_INFINITY); /* no entity waits for it */
         harness_run(h, 130 * MSEC);
         j = come(h, NULL, "job", 20);
         ready(j);
@@ -156,7 +156,7 @@ static void test_fair(void **state) {
         assert_true(granted(a));
 }
 
-/* The same in another tier and back: the branch of a tier that nobody is in stays. */
+/* The same in another tier and back: the branch of a tier without entities stays. */
 static void test_fair_by_priority(void **state) {
         _cleanup_(harness_freep)
         Harness *h = make(5 * MSEC, true);
@@ -179,7 +179,7 @@ static void test_fair_by_priority(void **state) {
         }
 }
 
-/* Who was owed something, and goes, is owed nothing when he comes back. */
+/* A job that is owed something when it goes is owed nothing when it comes back. */
 static void test_credit(void **state) {
         _cleanup_(harness_freep)
         Harness *h = make(5 * MSEC, true);

@@ -3,7 +3,7 @@
 /*
  * The starvation floor: a party's turns do not depend on what others start
  *
- * Everybody but the one at the top is of a lower priority, and so lives on turns alone.
+ * All jobs but the one at the top are of a lower priority, and so live on turns alone.
  */
 
 #include <setjmp.h>
@@ -105,7 +105,7 @@ static void test_down_the_tree(void **state) {
         check_half(&c, start(h, other, 0, (PolicyParty){.top = HONEST}));
 }
 
-/* Jobs of an engine, below one node, but of two owners; and two users in a group that nobody owns. */
+/* Jobs of an engine, below one node, but of two owners; and two users in a group without an owner. */
 static void test_owners_and_users(void **state) {
         for (int in_one_group = 0; in_one_group < 2; in_one_group++) {
                 _cleanup_(harness_freep)
@@ -122,7 +122,7 @@ static void test_owners_and_users(void **state) {
         }
 }
 
-/* Coming and going wins nothing: who is new is behind all others. Nor does going idle in one's turn. */
+/* Coming and going wins nothing: a new job is behind all others. Going idle in a turn wins nothing, either. */
 static void test_coming_and_going(void **state) {
         _cleanup_(harness_freep)
         Harness *h = make();

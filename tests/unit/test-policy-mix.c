@@ -117,8 +117,8 @@ static void print_rows(const Row *rows, size_t n) {
         print_message("\n");
 }
 
-/* Nobody has less than he asked for; nor more, but where all have: whose gaps the others' work fits into takes nothing
- * from anybody. */
+/* No tenant has less than it asked for, and one has more only where all have. Work that fits into the gaps of another
+ * tenant takes nothing from the others, so that all may have more. */
 static bool shares_hold(const Row *rows, size_t n, double tolerance) {
         bool less = false, more = false, just = false;
 
@@ -258,7 +258,7 @@ static void test_max(void **state) {
         assert_int_equal(failed, 0);
 }
 
-/* Below everybody else by priority, and 30 % all the same. */
+/* The lowest priority of all, and 30 % all the same. */
 static void test_min(void **state) {
         size_t failed = 0;
 

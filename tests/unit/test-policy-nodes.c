@@ -230,7 +230,7 @@ static void test_max(void **state) {
         }
 }
 
-/* Alone on the device it is stopped all the same, and nobody is asked to do anything until the period ends. */
+/* Alone on the device it is stopped all the same, and no wake-up is asked for until the period ends. */
 static void test_max_alone(void **state) {
         PolicyConfig c = POLICY_CONFIG_DEFAULT;
         _cleanup_(harness_freep)
@@ -251,7 +251,7 @@ static void test_max_alone(void **state) {
         harness_run(h, 30 * MSEC);
         harness_idle(j);
         harness_dispatch(h);
-        assert_int_equal(h->wake_ns, NSEC_INFINITY); /* nobody waits for the end of the period */
+        assert_int_equal(h->wake_ns, NSEC_INFINITY); /* no entity waits for the end of the period */
         assert_int_equal(j->grant.verdict, VERDICT_HOLD);
         harness_ready(j);
         harness_dispatch(h);
@@ -379,7 +379,7 @@ static void test_minima(void **state) {
         check_share(h, "inner", inner->run_ns, (double) ns * 0.2, (double) ns * 0.2 * TOLERANCE);
 }
 
-/* A turn that nobody has to give way for ends; sleeping earns nothing. */
+/* A turn for which no other entity has to give way ends, too. Sleeping earns nothing. */
 static void test_min_of_sleeper(void **state) {
         PolicyConfig c = config_of(1, 5 * MSEC);
         _cleanup_(harness_freep)

@@ -18,7 +18,7 @@
 #define MS   NSEC_PER_MSEC
 #define EVER NSEC_PER_SEC * 3600
 
-/* Nothing but the ordering decides: no floor, and nobody is waited for. */
+/* Nothing but the ordering decides: there is no floor, and no entity is waited for. */
 static PolicyConfig bare_config(uint64_t timeslice_ns) {
         PolicyConfig c = POLICY_CONFIG_DEFAULT;
 
@@ -276,7 +276,7 @@ static void test_lax(void **state) {
         harness_free(s.h);
 }
 
-/* Where nobody is in its way it does not wait, and wakes nobody when its time comes; nor do priorities fall. */
+/* Alone it does not wait, and asks for no wake-up when its laxity ends. Priorities do not fall, either. */
 static void test_lax_alone(void **state) {
         const PolicyConfig c = bare_config(50 * MS);
         Tasks s = {.h = policy_new("lax", &c)};
@@ -452,7 +452,7 @@ static void test_mlfq(void **state) {
         Task *t = tasks_add(&s, 9 * MS, 1 * MS, settings());
         t->pause_ns = 10 * MS;
         tasks_run(&s, 60 * MS);
-        /* Slices of 2, 4, 8, 16 and 32 ms; c, who is at the top, is in nobody's queue. */
+        /* Slices of 2, 4, 8, 16 and 32 ms. c is at the top, and waits in no queue behind others. */
         assert_string_equal(s.line[0], "aabbaaaabcbbbaaaaaaacabbbbbbbbacaaaaaaaaaacaaaaabbbbbcbbbbbb");
         harness_free(s.h);
 }
@@ -463,7 +463,7 @@ static void test_mlfq_starves_nobody(void **state) {
         Tasks s = {.h = policy_new("mlfq", &c)};
         Task *interactive, *batch[3];
 
-        /* These alone would use up the device: nobody below them would ever run. */
+        /* These alone would use up the device: no task below them would ever run. */
         for (size_t i = 0; i < 2; i++) {
                 Task *busy = tasks_add(&s, i * MS, 4 * MS, settings());
 

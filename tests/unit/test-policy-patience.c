@@ -57,7 +57,7 @@ static void test_nothing_foreseen(void **state) {
 
         patience_earn(&p, 10 * MSEC, LIMIT);
         assert_int_equal(patience_begin_gap(&p, 0, LIMIT), 0);
-        patience_end_gap(&p, NSEC_INFINITY); /* nobody waited, so it costs nothing */
+        patience_end_gap(&p, NSEC_INFINITY); /* no entity waited, so it costs nothing */
         assert_int_equal(patience_begin_gap(&p, USEC, LIMIT), 101 * USEC);
 }
 
@@ -238,7 +238,7 @@ static void test_short_beside_long(void **state) {
                 }
 }
 
-/* Who is late more often than a hundredth is worth loses his place as before, and nobody waits for him. */
+/* A tenant that is late more often than a hundredth is worth loses its place as before, and is not waited for. */
 static void test_late_too_often(void **state) {
         double part = short_beside_long(MSEC, SIM_SYNC, 0);
 

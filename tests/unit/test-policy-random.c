@@ -100,7 +100,7 @@ static HarnessNode *random_node(Random *r, const Harness *h) {
         return i < h->n_nodes ? h->nodes[i] : NULL;
 }
 
-/* One that nobody has who is there, or none: some of those who are gone come back. */
+/* A name that no present node has, or none: some of the nodes that are gone come back. */
 static const char *random_name(Random *r, const Harness *h, const HarnessNode *parent) {
         static const char *const names[] = {"a", "b", "c", "d"};
         const char *name = random_chance(r, 10) ? NULL : names[random_range(r, 0, ELEMENTSOF(names) - 1)];

@@ -39,7 +39,7 @@ static double run_ns(const Worker *w) {
         return (double) w->job->usage.run_ns;
 }
 
-/* Everybody always has work: run times are as the weights, no worker above one slot. */
+/* All workers always have work: run times are as the weights, no worker above one slot. */
 static void test_busy(void **state) {
         for (uint64_t seed = 1; seed <= 200; seed++) {
                 Random r = {.state = seed};
@@ -103,8 +103,8 @@ static Worker random_worker(Random *r) {
 
 /* Workers sleep and wake: each gets what it would have got on the fluid device. Bursts and pauses follow from what a
  * worker gets, so that the two devices drift apart by more than slices explain: a few by up to 3 % of the device, on
- * average by much less. Who always has work shares with the others of its kind as the weights say, whoever comes and
- * goes. */
+ * average by much less. Workers that always have work share among each other as the weights say, whichever others come
+ * and go. */
 static void test_sleepers(void **state) {
         double sum = 0;
         size_t n = 0, n_pairs = 0;
@@ -116,7 +116,7 @@ static void test_sleepers(void **state) {
                 uint64_t ns = 4 * NSEC_PER_SEC;
                 Device d = {.n = random_range(&r, 2, 8)};
 
-                c.linger_ns = 0; /* the fluid device is kept for nobody */
+                c.linger_ns = 0; /* the fluid device is never kept */
                 const Worker *busy = NULL;
 
                 for (size_t i = 0; i < d.n; i++)
@@ -227,7 +227,7 @@ static void test_tiers(void **state) {
         }
 }
 
-/* Below a tier that never rests everybody gets a turn in rotation, and all turns together cost what they may. */
+/* Below a tier that never rests each worker gets a turn in rotation, and all turns together cost what they may. */
 static void test_floor(void **state) {
         for (uint64_t seed = 1; seed <= 20; seed++) {
                 Random r = {.state = seed};

@@ -17,7 +17,7 @@
 #define MS   NSEC_PER_MSEC
 #define EVER (NSEC_PER_SEC * 3600 * 24 * 365)
 
-/* Nothing but the ordering decides: no floor, and nobody is waited for. */
+/* Nothing but the ordering decides: there is no floor, and no entity is waited for. */
 static PolicyConfig bare_config(uint64_t timeslice_ns) {
         PolicyConfig c = POLICY_CONFIG_DEFAULT;
 
@@ -102,7 +102,7 @@ static void test_groups_get_no_more(void **state) {
         }
 }
 
-/* Where there is nobody else it matters to nobody: who is interactive stays before what its user runs beside it. */
+/* Without other users no user loses by it: an interactive task stays before what its user runs beside it. */
 static void test_mlfq_among_ones_own(void **state) {
         const PolicyConfig c = bare_config(5 * MS);
         Tasks s = {.h = harness_new_policy(policy_find("mlfq"), &c, true, 1)};
@@ -233,8 +233,8 @@ static void test_month(void **state) {
         }
 }
 
-/* Who had the critical priority, was waited for a moment, and did not come, has his own again: nothing is granted to
- * him in advance then, and nobody is bounded for his sake. */
+/* A task that had the critical priority, was waited for a moment, and did not come has its own priority again. It is
+ * then not granted in advance, and others are not bounded for it. */
 static void test_idler_is_not_critical(void **state) {
         PolicyConfig c = bare_config(2 * MS);
         PolicySettings lax = POLICY_SETTINGS_DEFAULT;

@@ -3,8 +3,8 @@
 /*
  * The tree policy, one rule of the contract at a time
  *
- * The harness checks every invariant and compares with the oracle after each dispatch; what stands here is what a
- * reader of policy.h would expect in a particular situation.
+ * The harness checks every invariant and compares with the oracle after each dispatch; the cases here are what a reader
+ * of policy.h would expect in a particular situation.
  */
 
 #include <setjmp.h>
@@ -196,7 +196,7 @@ static void test_sticky(void **state) {
         (void) add(h, 1);
         ready(a);
         idle(a);
-        assert_true(granted(a) && !granted(b)); /* ran last, nobody else is ready */
+        assert_true(granted(a) && !granted(b)); /* ran last, and no other job is ready */
         ready(b);
         assert_true(granted(b) && !granted(a));
         idle(b);
@@ -212,8 +212,8 @@ static size_t count_granted(Job *const *jobs, size_t n) {
         return granted_n;
 }
 
-/* In a big highest tier only the most recent are granted in advance, and each event costs a few grants. Where they come
- * in turns, the most recent are never the next, and nobody is granted in advance; until one of them is. */
+/* In a big highest tier only the most recent jobs are granted in advance, and each event costs a few grants. Where jobs
+ * come in turns, the most recent are never the next. Then none is granted in advance, until one of them is the next. */
 static void test_advance_is_bounded(void **state) {
         _cleanup_(harness_freep)
         Harness *h = make(1);
@@ -280,7 +280,7 @@ static void test_concurrency(void **state) {
         ready(low);
         assert_true(!granted(low)); /* a free place is not given to a lower tier */
         ready(b);
-        assert_int_equal(a->grant.threshold, 0); /* nobody waits for either */
+        assert_int_equal(a->grant.threshold, 0); /* no job waits for either */
         assert_true(granted(a) && granted(b));
         ready(c);
         assert_true(granted(a) && granted(b) && !granted(c));
@@ -408,7 +408,7 @@ static void test_linger(void **state) {
         assert_true(granted(low));
 }
 
-/* The habit changes: after some long gaps nobody waits for it any more. */
+/* The habit changes: after some long gaps the device is not kept for it any more. */
 static void test_linger_unlearns(void **state) {
         _cleanup_(harness_freep)
         Harness *h = make(1);
@@ -426,7 +426,7 @@ static void test_linger_unlearns(void **state) {
         assert_true(granted(low));
 }
 
-/* The caller was away for an hour: accounted in full, charged to nobody, and fair again at once. */
+/* The caller was away for an hour: it is accounted in full, charged to no job, and fair again at once. */
 static void test_time_jumps(void **state) {
         PolicyConfig c = config_with_short_slices();
 

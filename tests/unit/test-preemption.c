@@ -55,7 +55,7 @@ static void test_costs(void **state) {
         assert_int_equal(level(in), LEVEL_GATE);
 }
 
-/* Adaptive=no: it does not matter what is known. But there must be something to take off, and somebody who can. */
+/* Adaptive=no: estimates do not matter. But there must be something to take off, and a driver that can do it. */
 static void test_eager(void **state) {
         PreemptionInput in = stoppable;
 
@@ -79,7 +79,7 @@ static void test_eager(void **state) {
         assert_int_equal(level(in), LEVEL_GATE);
 }
 
-/* An estimate that is wrong, or that nobody has, is found out by waiting as long as the other way would have cost. */
+/* A wrong or missing estimate is found out by waiting as long as the other way would have cost. */
 static void test_patience(void **state) {
         static const uint64_t drains[] = {1, 100, PREEMPTION_UNKNOWN};
 
@@ -96,7 +96,7 @@ static void test_patience(void **state) {
                 assert_int_equal(preemption_patience(&in), UINT64_MAX);
         }
 
-        /* Nobody wakes up for a choice that stays the same. */
+        /* No wake-up for a choice that stays the same. */
         PreemptionInput in = stoppable;
         assert_int_equal(preemption_patience(&in), UINT64_MAX);
         in.drain_ns = 0;

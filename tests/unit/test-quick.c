@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Quick queues: who need not tell his edges, what others hear of him, and when he has to tell them again
+ * Quick queues: which need not tell their edges, what others hear of them, and when they have to tell edges again
  */
 
 #include <sys/eventfd.h>
@@ -195,7 +195,8 @@ static void test_pause(void **state) {
         pair_done(&p);
 }
 
-/* Who comes while it has not been looked at for long has it looked at: nobody waits for one that is idle. */
+/* A queue that comes while the quick one has not been looked at for long has it looked at: no queue waits for an idle
+ * one. */
 static void test_other_comes(void **state) {
         Pair p = pair_of(10);
 
@@ -261,7 +262,7 @@ static void test_slow(void **state) {
         pair_done(&p);
 }
 
-/* Nobody else is there any more: nobody looks. */
+/* Without other clients the queue is not looked at. */
 static void test_alone(void **state) {
         Pair p = pair_of(0);
         Process c = join(p.m, "/c", 0);

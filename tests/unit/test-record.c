@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The record: nothing gets lost in it, nobody fills it
+ * The record: nothing gets lost in it, and no client fills it
  */
 
 #include <stdio.h>
@@ -151,7 +151,7 @@ static void test_wrap(void **state) {
         assert_int_equal(HASH_COUNT(r->names), 2);
 }
 
-/* What somebody reads stays as it is, whatever comes after it. */
+/* A frame that is being read stays as it is, whatever comes after it. */
 static void test_held(void **state) {
         _cleanup_(record_freep)
         Record *r = record_new(0);
@@ -228,7 +228,7 @@ static void test_many_groups(void **state) {
         assert_in_range(HASH_COUNT(r->names), 6, RECORD_GROUPS_MAX + 1);
 }
 
-/* Each has his longest one named before anybody has a second. */
+/* Each user has the longest group named before any user has a second one named. */
 static void test_users_take_turns(void **state) {
         _cleanup_(record_freep)
         Record *r = record_new(0);

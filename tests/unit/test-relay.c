@@ -50,7 +50,7 @@ static void test_whole_messages(void **state) {
         assert_int_equal(close_door(d, fd), 0);
 }
 
-/* As programs do, who do not wait for an answer in between. */
+/* As programs do that do not wait for an answer in between. */
 static void test_all_at_once(void **state) {
         static const char all[] = "\0AUTH\r\nBEGIN\r\n" FOUR FOUR "l\1";
         Door *d = open_door(64);

@@ -58,7 +58,7 @@ static void expire(Entity *e) {
         check(m);
 }
 
-/* One launches, and lets go of the queue; an equal wants the device. A third is there, so that nobody is alone. */
+/* One client launches, and lets go of the queue. An equal wants the device. With a third one no client is alone. */
 typedef struct World {
         Manager *m;
         Process a, b, c;
@@ -178,7 +178,7 @@ static void test_queue_gone(void **state) {
         world_done(&w);
 }
 
-/* Nothing counted is in flight: it has ended, waits at the gate, or nobody knows. */
+/* Nothing counted is in flight: the launch has ended, waits at the gate, or is untracked. */
 static void test_nothing_left(void **state) {
         for (unsigned i = 0; i < 4; i++) {
                 World w = world();
@@ -233,9 +233,9 @@ static void test_again(void **state) {
         world_done(&w);
 }
 
-/* Who makes, launches and lets go without end is charged for all of the time that may be his, which is most of it: and
- * who always wants the device has it for at least his half. (Nobody renews leases here: of what is held only the words
- * count.) */
+/* A client that makes queues, launches and lets go without end is charged for all of the time that may be its own,
+ * which is most of it. So a client that always wants the device has it for at least its half. (Leases are not renewed
+ * here: of held queues only the words count.) */
 static void test_churn(void **state) {
         const uint64_t step = 10 * NSEC_PER_MSEC;
         World w = world();

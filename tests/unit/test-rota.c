@@ -132,7 +132,7 @@ static unsigned index_of(const Batch *b, const Queue *q) {
         return 0;
 }
 
-/* Somebody comes before the group, and has been. */
+/* A client of higher priority comes before the group, and the group obeys. */
 static void come(const Batch *b) {
         begin(b->h);
         assert_int_equal(n_running(b), 0);
@@ -290,7 +290,7 @@ static void test_next_after_a_slice(void **state) {
         batch_done(&b);
 }
 
-/* Nobody waits for who has nothing to do. */
+/* The next member does not wait for one that has nothing to do. */
 static void test_next_when_idle(void **state) {
         Batch b = batch_with_rota();
         bool done[BATCH] = {};
@@ -327,7 +327,7 @@ static void test_next_when_gone(void **state) {
         batch_done(&b);
 }
 
-/* Nobody was stopped for so long. */
+/* No member was stopped for ROTA_MEMORY_NS: the rota ends. */
 static void test_end(void **state) {
         Batch b = batch_with_rota();
 

@@ -93,7 +93,7 @@ static void test_kept(void **state) {
         json_object_put(o);
 }
 
-/* A message that nobody gets. */
+/* A message that is never sent. */
 static sd_bus_message *new_message(sd_bus **bus) {
         sd_bus_message *m;
         int fds[2];

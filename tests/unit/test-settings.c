@@ -65,7 +65,7 @@ static void test_strongest_wins_each_key(void **state) {
         assert_int_equal(r.from[SETTINGS_THRESHOLD], SETTINGS_FROM_DEFAULT);
 }
 
-/* A class stands right below the layer that names it, and above what follows. */
+/* A class counts right after the layer that names it, and before the layers that follow. */
 static void test_class_of_a_layer(void **state) {
         const Settings job = make("Class", "batch"), base = make("Weight", "1000");
         Settings over = make("Weight", "50");
@@ -81,7 +81,7 @@ static void test_class_of_a_layer(void **state) {
         assert_string_equal(r.class, "batch");
         assert_int_equal(r.from[SETTINGS_CLASS], SETTINGS_FROM_JOB);
 
-        /* Without the override the class's weight stands above the default layer's. */
+        /* Without the override the class's weight counts before the default layer's. */
         r = resolve(layers + 1, 2);
         assert_int_equal(r.policy.weight, 20);
         assert_int_equal(r.source, SETTINGS_FROM_JOB);

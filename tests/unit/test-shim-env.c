@@ -44,7 +44,7 @@ static void test_tool(void **state) {
         assert_string_equal(tools_with(NULL, SHIM_NONE), "");
 }
 
-/* Somebody's own tools stay as they are. */
+/* Tools of the user stay as they are. */
 static void test_gives_way(void **state) {
         static const char *const others[] = {
                         "librocprofiler64.so",

@@ -75,7 +75,7 @@ static void case_stop(void) {
         CHECK(poll_until(atomic_load(&stopper.n_releases) == 5 && !atomic_load(&stopper.held)));
 }
 
-/* Nobody says anything: the lease alone. */
+/* Without a message: the lease alone. */
 static void case_stop_lease(void) {
         FakeScheduler *s = scheduler();
         (void) attached_queue(s, stoppable());
@@ -117,8 +117,8 @@ static void case_stop_failure(void) {
         CHECK(poll_until(is_applied(c, 0)));
         CHECK(atomic_load(&stopper.n_holds) == 2);
 
-        /* An order that is taken back and given again before anybody looks: nothing is done, and it counts as
-         * applied. */
+        /* An order that is taken back and given again before the control thread looks: nothing is done, and it counts
+         * as applied. */
         uint32_t holds = atomic_load(&stopper.n_holds);
         fake_run(c->f, 0);
         fake_hold(c->f, 0, NSEC_INFINITY);

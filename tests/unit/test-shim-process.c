@@ -56,7 +56,7 @@ static void case_fork(void) {
 
         pid_t pid = fork();
         if (pid == 0) {
-                /* A new process, and nobody's client: the parent's hold is not its own, nor are its counts. */
+                /* A new process, which is no client: the parent's hold is not its own, nor are its counts. */
                 CHECK(counters().state == XSCHED_STATE_OFF);
                 CHECK(counters().launches == 0);
                 CHECK(new_fds(fds) == 4); /* the service's came along by the fork, the client's did not */

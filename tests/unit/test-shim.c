@@ -166,8 +166,8 @@ static void count_look(XschedQueue *q, void *userdata) {
         }
 }
 
-/* Once for each time that somebody asks, from inside, too; after a pause as well, and when the service is gone. Nobody
- * is looked at who has not asked. */
+/* A queue is looked at once for each time that it asks: also from inside of a look, after a pause, and when the service
+ * is gone. A queue that has not asked is not looked at. */
 static void case_look(void) {
         FakeScheduler *s = scheduler();
         XschedQueue *q = attached_queue(s, (XschedQueueInfo){.look = count_look, .userdata = &looks});
@@ -230,7 +230,7 @@ static void case_no_service(void) {
         CHECK(counters().launches == 1);
 }
 
-/* Then the lifeline says what is true: the hold stands under its lease, and ends with the service. */
+/* Then the lifeline says what is true: the hold goes on under its lease, and ends with the service. */
 static void case_bus_lost(void) {
         FakeScheduler *s = scheduler();
         Launcher l;
@@ -249,8 +249,8 @@ static void case_bus_lost(void) {
         CHECK(xsched_queue_begin(q) == XSCHED_UNTRACKED);
 }
 
-/* A new bus where the old one was, and the service on it with its clients: nobody registers anew, what is held stays
- * so, and what fell into the gap is made up for. */
+/* A new bus where the old one was, and the service on it with its clients: no client registers anew, held queues stay
+ * held, and what fell into the gap is made up for. */
 static void case_bus_restart(void) {
         FakeScheduler *s = scheduler();
         XschedQueue *first = attached_queue(s, (XschedQueueInfo){}), *gone = attached_queue(s, (XschedQueueInfo){});
@@ -280,7 +280,7 @@ static void case_bus_restart(void) {
         private_bus_stop(&again);
 }
 
-/* The lifeline stays open over a restart: nobody registers anew, and what fell into the gap is made up for. */
+/* The lifeline stays open over a restart: no client registers anew, and what fell into the gap is made up for. */
 static void case_restart(void) {
         FakeScheduler *s = scheduler();
         XschedQueue *first = attached_queue(s, (XschedQueueInfo){});
@@ -399,7 +399,7 @@ static void case_bad_slots(void) {
 static void case_hints(void) {
         FakeScheduler *s = scheduler();
 
-        CHECK(xsched_hint("Priority", -100) == 0); /* before there is anybody to tell */
+        CHECK(xsched_hint("Priority", -100) == 0); /* before there is a client to tell it */
         attached_queue(s, (XschedQueueInfo){});
         CHECK(s->clients[0].priority == -100);
         CHECK(xsched_hint("Weight", 25) == 0);
@@ -414,7 +414,7 @@ static void case_will_launch(void) {
 
         CHECK(xsched_hint("WillLaunch", -1) == -ERANGE);
         CHECK(xsched_hint("WillLaunch", 2000001) == -ERANGE);
-        CHECK(xsched_hint("WillLaunch", 1000) == 0); /* there is nobody to tell, and no queue */
+        CHECK(xsched_hint("WillLaunch", 1000) == 0); /* there is no client to tell it, and no queue */
         attached_queue(s, (XschedQueueInfo){});
         XschedQueue *second = attached_queue(s, (XschedQueueInfo){});
         PageSlot *slots[] = {fake_slot(s->clients[0].f, 0), fake_slot(s->clients[0].f, 1)};

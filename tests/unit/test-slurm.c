@@ -135,7 +135,7 @@ static void test_place(void **state) {
         check_place("0::/job_6/step_0" SCOPE "/job_6/step_1/slurm\n", 6, "/job_6/step_0" SCOPE "/job_6",
                         "/job_6/step_0" SCOPE "/job_6/step_1");
         check_place("0::/job_5/step_0" SCOPE "/job_6/step_1/slurm\n", 5, "/job_5", "/job_5/step_0");
-        /* By its SLUID. The innermost counts, where somebody runs Slurm in a job. */
+        /* By its SLUID. Where Slurm runs in a job, the innermost counts. */
         check_place("0::" SCOPE "/sD6SM85E6NGA00/step_0/slurm\n", 6, SCOPE "/sD6SM85E6NGA00",
                         SCOPE "/sD6SM85E6NGA00/step_0");
         check_place("0::" SCOPE "/sD6SM85E6NGA00/step_0" SCOPE "/job_6/step_1\n", 6,

@@ -149,7 +149,7 @@ static void test_many(void **state) {
         close_pair(bus);
 }
 
-/* What comes in elsewhere is nobody else's business. */
+/* Descriptors that come in on other sockets are left alone. */
 static void test_other_sockets(void **state) {
         int bus[2] = {-EBADF, -EBADF}, other[2] = {-EBADF, -EBADF}, got[FDS_MAX] = {0};
 

@@ -71,7 +71,7 @@ static void test_first_line_wins(void **state) {
         assert_int_equal(subuids_user(s, 290000), 290000);
 }
 
-/* Nobody has root's exemptions by a line of the file, and nobody pays for another user. */
+/* A line of the file gives no user root's exemptions, and makes no user pay for another. */
 static void test_who_stays(void **state) {
         _cleanup_(subuids_freep)
         Subuids *s = parse("root:1000000:1000000000\nroot:1000:1\nalice:0:70000\n0:200000:65537\n");
@@ -183,7 +183,7 @@ static void test_local_names_at_once(void **state) {
         assert_int_equal(subuid_file_user(world.file, 300000), 5);
 }
 
-/* A user of this machine's, whom that file of users does not have: to be asked for, and nobody waits. */
+/* A user of this machine that the file of users does not have is looked up, and no caller waits for that. */
 static void test_other_names_later(void **state) {
         replace("daemon:100000:65536\nalice:165536:65536\nno-such-user-at-all:300000:1\n");
         begin();
@@ -210,7 +210,7 @@ static void test_changes_are_seen(void **state) {
         run_until(100000, BOB);
 }
 
-/* Nobody waits for a fifo, and what cannot be read is no reason to make one user many. */
+/* A FIFO in the file's place is not waited for. A file that cannot be read does not make one user many. */
 static void test_no_file(void **state) {
         replace("alice:100000:1\n");
         begin();

@@ -32,7 +32,7 @@ static void test_over_devices(void **state) {
         Process high = join(m, "/high", 10), low = join(m, "/low", 0);
         Queue *h = queue(&high, "d1", 0), *l = queue(&low, "d2", 0);
 
-        /* Both are alone on their devices, where nobody would look at them. */
+        /* Both are alone on their devices, where they are not watched. */
         begin(l);
         begin(h);
         assert_false(held(l));
@@ -134,7 +134,7 @@ static void look_for_stopped(Manager *m, const char *device) {
         arbiter_flush(m);
 }
 
-/* Who was stopped with work in flight keeps nobody waiting, on the other devices neither. */
+/* A client that was stopped with work in flight keeps no other waiting, on the other devices neither. */
 static void test_stopped_elsewhere(void **state) {
         Manager *m = manager_make();
         pid_t pid = child_make();

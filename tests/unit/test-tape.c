@@ -103,7 +103,7 @@ static int play_text(Player *p, const char *text) {
         return 1;
 }
 
-/* The text with what stands there once in place of another. */
+/* The text with `to` in place of `from`, which it has once. */
 static char *replaced(const World *w, const char *from, const char *to) {
         _cleanup_free_ char *text = strndup(w->text.data, w->text.n);
         char *at, *ret;

@@ -47,8 +47,7 @@ static void reader_take(Reader *r, size_t max) {
         }
 }
 
-/* Everything that is due happens, and what is sent meanwhile is read. Nobody is followed into the cgroup that he is in
- * really. */
+/* Everything that is due happens, and what is sent meanwhile is read. No process is followed into its real cgroup. */
 static void turn(Manager *m, Reader *r) {
         do {
                 m->follow = follow_free(m->follow);
@@ -216,7 +215,7 @@ static void test_crowd(void **state) {
 
 /* --- who reads --- */
 
-/* Nothing waits for him; he is told how much he has lost, and what follows is whole again. */
+/* Nothing waits for a slow reader. It is told how much it has lost, and what follows is whole again. */
 static void test_slow(void **state) {
         Manager *m = manager_make();
         Process a = join(m, "/a", 0), b = join(m, "/b", 0);

@@ -72,9 +72,8 @@ static void listen_line(Tenant *t, const char *line) {
                 (void) sem_post(&t->begin);
 }
 
-/* Ends the process from here when nobody is left to work for, wherever the main thread is. Not by stdio: a thread that
- * waits in fgets() holds the stream's lock, and a driver that calls fflush(NULL) or the like would wait for it for
- * ever. */
+/* Ends the process from here when the demo is gone, wherever the main thread is. Not by stdio: a thread that waits in
+ * fgets() holds the stream's lock, and a driver that calls fflush(NULL) or the like would wait for it for ever. */
 static void *listen_main(void *userdata) {
         Tenant *t = userdata;
         char buffer[256];

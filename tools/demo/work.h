@@ -8,8 +8,9 @@
  * task (recurrence.h), count their own runs and fold their launch number into an order word, so that work_check() sees
  * a kernel that was lost, ran twice, ran out of order, computed something else, or was still running.
  *
- * Where the device is the CPU, the device is one CPU: its worker thread is pinned there, and everybody else is kept off
- * it. Tenants then share that CPU as they would share a GPU, and host threads and the service do not compete with it.
+ * Where the device is the CPU, the device is one CPU: its worker thread is pinned there, and all other threads are kept
+ * off it. Tenants then share that CPU as they would share a GPU, and host threads and the service do not compete with
+ * it.
  *
  * Thread safety: none.
  */

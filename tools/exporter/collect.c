@@ -3,8 +3,8 @@
 /*
  * Collecting
  *
- * A connection to the bus that breaks, as with the bus itself, is made anew by the next question. Nobody answering is
- * an answer: the service is not up.
+ * A connection to the bus that breaks, as with the bus itself, is made anew by the next question. That there is no
+ * answer is a result, too: the service is not up.
  */
 
 #include "tools/exporter/collect.h"

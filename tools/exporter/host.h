@@ -15,6 +15,6 @@ typedef struct HostMetrics {
         uint64_t n_unseen; /* processes that we may not look at */
 } HostMetrics;
 
-/* From the answers to ListClients and ListQueues, and from /proc. Either NULL: the service did not answer, and nobody
- * is registered. 0 or a negative errno. */
+/* Counts from the answers to ListClients and ListQueues, and from /proc. Either NULL: the service did not answer, and
+ * no process counts as registered. Returns 0 or a negative errno. */
 int host_metrics_count(sd_bus_message *clients, sd_bus_message *queues, HostMetrics *ret);

@@ -100,7 +100,7 @@ struct Gpu {
 
         Worker *current;   /* whose launch runs */
         uint64_t begin_ns; /* of its launches, one behind the other, */
-        uint64_t cut_ns;   /* and of the end of the last, after which somebody else runs; NSEC_INFINITY */
+        uint64_t cut_ns;   /* and of the end of the last, after which another worker runs; NSEC_INFINITY */
 
         Policy *policy;
         uint64_t wake_ns;

@@ -47,7 +47,7 @@ typedef enum HostState {
 /* "scheduled", "no-queue", "unregistered", "disabled", "no-layer", "unknown". */
 const char *host_state_to_string(HostState v);
 
-/* For one process, and together for those that would take longer: who comes after that is not looked at. */
+/* For one process, and together for those that would take longer. Processes after that are not looked at. */
 #define HOST_READ_NS     (UINT64_C(200) * 1000 * 1000)
 #define HOST_READ_ALL_NS (UINT64_C(1000) * 1000 * 1000)
 

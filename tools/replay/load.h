@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The load of a recording: what everybody wanted, without what the policy made of it
+ * The load of a recording: what each entity wanted, without what the policy made of it
  *
  * Of an entity these are its bursts: how much of the device's time each took, as the recorded policy counted it, and
  * how long it was idle after it. Under another policy a burst takes as much, and the next one becomes ready as long

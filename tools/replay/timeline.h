@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * When everybody ran and waited, as SVG and as a trace
+ * When each tenant ran and waited, as SVG and as a trace
  */
 
 #include "outcome.h"

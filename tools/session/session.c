@@ -9,12 +9,12 @@
  *
  * Why nothing is left behind. The daemons die with this process (PR_SET_PDEATHSIG), also when it is killed by SIGKILL;
  * the command then gets SIGTERM. The directory with the sockets is made and removed by a fourth child, the keeper,
- * which outlives everybody: it waits for the hang-up of a socket whose other end only this process has, so the
+ * which outlives all others: it waits for the hang-up of a socket whose other end only this process has, so the
  * directory goes whatever ends this process, at whatever moment.
  *
  * The daemons run in a session (setsid) of their own: Ctrl-C in a terminal goes to the command, not to the bus that it
  * talks to. The terminal sends it to the command and to this process alike, so signals of the kernel are not forwarded,
- * only those that somebody sent to this process.
+ * only those that another process sent to this one.
  */
 
 #include <fcntl.h>

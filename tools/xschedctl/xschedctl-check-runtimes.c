@@ -40,7 +40,7 @@ static void check_runtime(Check *k, const char *maps, const char *name, const ch
                 check_add(k, name, CHECK_WARNING, "has loaded %s: what it does by that is not scheduled", runtime);
 }
 
-/* Who else is in front of libcuda: the layer leaves the program to him (cuda-others.h). */
+/* Names other libraries in front of libcuda, to which the layer leaves the program (cuda-others.h). */
 static void check_others(Check *k, const char *maps) {
         for (size_t i = 0; i < ELEMENTSOF(cuda_others); i++) {
                 _cleanup_free_ char *other = check_find_mapped(maps, cuda_others[i].library);

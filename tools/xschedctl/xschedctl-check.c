@@ -293,7 +293,7 @@ static void check_tool(Check *k) {
                                 direct);
 }
 
-/* Names queues of which KFD, and so nobody but their programs, knows. */
+/* Names queues that only their programs know of, and KFD does not. */
 static void check_user_queues(Check *k) {
         int value = 0;
         FILE *f = fopen("/sys/module/amdgpu/parameters/user_queue", "re");

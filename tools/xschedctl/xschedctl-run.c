@@ -281,8 +281,8 @@ static int find_executable(const char *command, char **ret) {
         return cannot_run(command);
 }
 
-/* The system's scheduler reads LogExtraFields= of the system's units; not of a user's, who could write there what he
- * likes. */
+/* The system's scheduler reads LogExtraFields= of the system's units. It does not read a user's units, whose owner may
+ * write there anything. */
 static int set_for_service(TransientUnit *u, const char *command) {
         ProcessId p = {};
         int r;

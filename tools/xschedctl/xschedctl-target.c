@@ -3,7 +3,7 @@
 /*
  * From what a person types to an object
  *
- * Of a pid the start time is read here, at once: should the process end meanwhile, the service finds nobody, instead
+ * Of a pid the start time is read here, at once: should the process end meanwhile, the service finds no client, instead
  * of the next process that got the same number.
  */
 
