@@ -28,8 +28,9 @@ typedef enum XschedPreemptMode {
          * process whose runtime allows debugging (ROCm 5.7). */
         XSCHED_PREEMPT_DEBUG = 1,
         /* Suspends whole processes on all their GPUs, as for a checkpoint. Queues that such a process makes meanwhile
-         * are suspended, too. Needs CAP_SYS_PTRACE, CAP_CHECKPOINT_RESTORE and Linux 5.18. The process stays suspended
-         * when the caller is killed, until somebody resumes it: record its pid before suspending it. */
+         * are suspended, too. Needs CAP_SYS_PTRACE, CAP_CHECKPOINT_RESTORE and Linux 5.18. When the caller is
+         * killed, the process stays suspended until xsched_preempt_resume_queues() is called for it: record its pid
+         * before suspending it. */
         XSCHED_PREEMPT_CRIU = 2,
 } XschedPreemptMode;
 

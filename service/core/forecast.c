@@ -119,8 +119,9 @@ static uint64_t lead_of(const Entity *e) {
         return e->device->costs.hold_ns + e->device->costs.hold_ns / 4;
 }
 
-/* Finds the window for who is due from `first` to `last`. A window costs others its length at most: that is not to be
- * too much of the time since `since`. Where it may be longer than it has to be, it waits for who is late. */
+/* Finds the window for an entity that is due from `first` to `last`. A window costs others its length at most: that is
+ * not to be too much of the time since `since`. Where it may be longer than it has to be, it waits for an entity that
+ * is late. */
 static bool make_window(const Entity *e, uint64_t first, uint64_t last, uint64_t spread, uint64_t since,
                 uint64_t *ret_open, uint64_t *ret_close) {
         uint64_t lead = lead_of(e), drain = e->device->drain_ns, most = ns_sub(first, since) / FORECAST_PART;

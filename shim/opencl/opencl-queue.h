@@ -45,7 +45,7 @@ typedef struct OpenclTracked {
 /* A completion callback that we have requested from the runtime. It has memory of its own, because a runtime may forget
  * to call (PoCL does when a command fails): then the sentinel is given up, and its few bytes are lost. */
 typedef struct OpenclSentinel {
-        _Atomic(OpenclQueue *) queue; /* taken by who ends it: the callback, or who finds that none will come */
+        _Atomic(OpenclQueue *) queue; /* taken by what ends it: the callback, or the finding that none will come */
         uint64_t seq, covers;         /* of the launch whose event it waits for */
         struct OpenclSentinel *next_lost;
 } OpenclSentinel;

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * A door in a folder of its own, and who comes to it
+ * A door in a folder of its own, and the guests that come to it
  */
 
 #include <poll.h>

@@ -107,7 +107,7 @@ struct Policy {
         PolicyNode root;
         uint64_t now, wake, order;
         uint64_t contended_until[NAIVE_TIERS];
-        unsigned n_missed[NAIVE_TIERS]; /* who came, since one who would have been granted in advance */
+        unsigned n_missed[NAIVE_TIERS]; /* entities that came since one came that would have been granted in advance */
         int active;                     /* -1: none */
         uint32_t slots;
         FloorPlace *floor;
@@ -200,13 +200,13 @@ bool naive_review_kept(Policy *p);
 bool naive_drop_kept(Policy *p);
 uint64_t naive_next_keep_end(const Policy *p);
 
-/* Tails: those that have the device now, and who waits for them. */
+/* Tails: those that have the device now, and the entities that wait for them. */
 void naive_drain_begin(PolicyEntity *e);
 void naive_tail(PolicyEntity *e);
 PolicyEntity *naive_next_drainer(const Policy *p, const PolicyEntity *after);
 void naive_note_blocked(Policy *p);
 
-/* Who of those chosen is not granted before an equal's tail is over; they waited for so long. */
+/* Notes the chosen entities that are not granted before an equal's tail is over. They waited for so long. */
 void naive_note_awaiting(Policy *p);
 void naive_account_awaiting(Policy *p, uint64_t ns);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Who waits for tails, as far as it can be told without knowing who was chosen
+ * Which jobs wait for tails, as far as it can be told without knowing which were chosen
  */
 
 #include "policy-harness.h"

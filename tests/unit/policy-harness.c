@@ -485,7 +485,7 @@ static void check_thresholds(Harness *h) {
                 if (job_level(j) < highest || job_is_limited(j) || (minima && h->n > 1))
                         CHECK(h, j->grant.threshold == own);
                 else if (maxima || highest < h->outside)
-                        continue; /* who contends depends on who is stopped */
+                        continue; /* which contend depends on which are stopped */
                 else if (n_highest == 1)
                         CHECK(h, j->grant.threshold == 0);
                 else if (h->now_ns < h->contended_ns + RECENT_NS)

@@ -31,7 +31,7 @@ typedef struct SimLatencies {
         uint64_t wake_ns;   /* from the verdict to the program at the gate */
         uint64_t timer_ns;  /* by which a timer of the service is late */
         uint64_t room_ns;   /* from an end to the program that waits for room */
-        uint64_t gap_ns;    /* from an end to the next launch of who waits for it */
+        uint64_t gap_ns;    /* from an end to the next launch of a program that waits for it */
         uint64_t launch_ns; /* a launch, for the program */
 } SimLatencies;
 

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Pieces of work on a device under a policy, and the timeline of who ran
+ * Pieces of work on a device under a policy, and the timeline of the tasks that ran
  *
  * A task arrives, needs the device for so long, and is gone; or comes again after a pause. Discrete events in virtual
  * time: the next is an arrival, an end, or when the policy asks to be called. The timeline has one character for each

@@ -191,7 +191,7 @@ static double watched_part(uint64_t late_ns) {
         return part;
 }
 
-/* Who is bound by launching loses no more by samples than if it stood still while it is watched. */
+/* An entity that is bound by launching loses no more by samples than if it stood still while it is watched. */
 static void test_samples_are_a_hundredth(void **state) {
         for (uint64_t late_ns = 0; late_ns <= 100 * NSEC_PER_MSEC; late_ns += 20 * NSEC_PER_MSEC)
                 assert_true(watched_part(late_ns) <= 1.0 / ACCOUNT_COST_SHARE);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Askers: who may ask polkit, and when
+ * Askers: which users may ask polkit, and when
  */
 
 #include "service/base/askers.h"
@@ -86,7 +86,7 @@ static void test_rest_is_bounded(void **state) {
         ask(BOB, false, now);
 }
 
-/* Dialogs have places of their own; but who has no dialog to offer is not the quicker for saying so. */
+/* Dialogs have places of their own. A caller that has no dialog to offer is not the quicker for saying so. */
 static void test_dialogs(void **state) {
         for (unsigned i = 0; i < ASKER_DIALOGS_MAX; i++)
                 ask(ALICE, true, MS);

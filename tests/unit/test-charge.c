@@ -32,7 +32,7 @@ static PolicyUsage used(const Queue *q) {
         return u;
 }
 
-/* Who was held is charged until it says that it has drained, and who has the device next from then on. */
+/* A held entity is charged until it says that it has drained, and the next one from then on. */
 static void test_tail(void **state) {
         Manager *m = manager_make();
         Process low = join(m, "/low", 0), high = join(m, "/high", 10);
@@ -280,7 +280,7 @@ static void check_quick(Gate *g, Queue *q, bool in_flight) {
         assert_in_range(told, real.least - real.least / 50, real.most + real.most / 50);
 }
 
-/* Who asks between two looks is told no more than what is told after the next one. */
+/* A question between two looks is answered with no more than what is told after the next look. */
 static void check_never_back(Gate *g, Queue *q) {
         uint64_t told = 0;
 

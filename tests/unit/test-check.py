@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What ./check stands on: a run that lacks something fails, and says what; what the archive of packages no longer has
-is named, and does not."""
+"""The bounds of ./check: a run that lacks something fails, and says what; a package that the archive no longer has is
+named, and does not fail the run."""
 
 import json
 import os

@@ -234,7 +234,7 @@ class Unit(unittest.TestCase):
 
 
 class Layers(unittest.TestCase):
-    """What stands in LD_PRELOAD comes before everybody's own functions of the same names."""
+    """Libraries in LD_PRELOAD come before a program's own functions of the same names."""
 
     OF_RUNTIMES = re.compile(r"(hsa|xsched)_\w+|(cl|cu)[A-Z]\w+")
     OF_LIBC = set(
@@ -256,7 +256,7 @@ class Layers(unittest.TestCase):
             self.assertEqual(others, set(), f"of {layer.name}, which would be met in place of a program's own")
 
 
-# Where a line cannot be broken, or nobody writes it by hand.
+# Where a line cannot be broken, or is not written by hand.
 LONG_LINES = (
     (r"BENCHMARKS\.md|tests/bench/results/.*", "made from what was measured"),
     (r"tests/fuzz/corpus-.*|tests/unit/abi/.*|tests/unit/kubernetes/.*\.json", "what tests read, as others write it"),

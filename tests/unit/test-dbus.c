@@ -161,7 +161,7 @@ static void *open_again(void *userdata) {
         return d;
 }
 
-/* Who finds a crowd before it waits for the crowd's end, but not for ever. */
+/* A peer that finds a crowd before it waits for the crowd's end, but not for ever. */
 static void test_crowd(void **state) {
         char path[64], text[96];
         int crowd[4];
@@ -327,7 +327,7 @@ static void on_owner(const char *owner, void *userdata) {
         (void) snprintf(p->owner, sizeof(p->owner), "%s", owner);
 }
 
-/* Who is not the bus tells nothing of names. */
+/* Names are not believed from a sender that is not the bus. */
 static void test_owner(void **state) {
         Peer p;
 

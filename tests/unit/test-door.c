@@ -132,7 +132,7 @@ static void check_gone(bool old) {
         assert_int_equal(waitpid(pid, &status, 0), pid);
         assert_int_equal(status, 0);
         assert_int_equal(door_new(listener, 64, NULL, NULL, &d), 0);
-        /* Who comes behind it is let in, so it has been looked at. */
+        /* The guest behind it is let in, so it has been looked at. */
         int fd = connect_to_door();
         DoorGuest g = take(d);
         if (g.pid == pid) { /* the kernel keeps pidfds of those who are gone */

@@ -283,7 +283,7 @@ static void others_count_up(void **state) {
         assert_int_equal(chosen.other_groups.counters[GROUP_RUN], 10);
         selection_done(&chosen);
 
-        /* Who does not live long does not count at all. */
+        /* A process that does not live long does not count at all. */
         assert_int_equal(selection_make(s, SERIES_MIN, NULL, &chosen), 0);
         assert_int_equal(chosen.other_groups.counters[GROUP_RUN], UNKNOWN);
         selection_done(&chosen);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Who comes regularly is made room for before it comes
+ * Entities that come regularly are made room for before they come
  */
 
 #include "service/core/forecast.h"
@@ -123,7 +123,7 @@ static void test_window(void **state) {
         two_done(&t);
 }
 
-/* Who is late is waited for, and expected by its beat and a period later after that. */
+/* An entity that is late is waited for. After that it is expected by its beat, and a period later. */
 static void test_late_once(void **state) {
         Two t = two_make(0);
 
@@ -140,7 +140,7 @@ static void test_late_once(void **state) {
         two_done(&t);
 }
 
-/* Who takes long to be stopped is stopped earlier, but not for longer than it is worth. */
+/* An entity that takes long to be stopped is stopped earlier, but not for longer than it is worth. */
 static void test_lead(void **state) {
         Two t = two_make(0);
         uint64_t due = visit_regularly(&t, FORECAST_GAPS + 1);
@@ -248,7 +248,7 @@ static void test_hint(void **state) {
         two_done(&t);
 }
 
-/* Who says so all the time, and never comes, costs others no more than a tenth. */
+/* A client that hints all the time, and never comes, costs others no more than a tenth. */
 static void test_hints_that_lie(void **state) {
         Two t = two_make(0);
         unsigned n = 0, n_held = 0;

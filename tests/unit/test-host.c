@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Processes that have a GPU open: what is one, and what is said of who has it
+ * Processes that have a GPU open: what counts as a GPU, and what is said of these processes
  */
 
 #include <stdio.h>
@@ -46,7 +46,7 @@ static void test_judgements(void **state) {
         assert_int_equal(host_judge(&(HostProcess){.layers = 1}, -1), HOST_UNREGISTERED);
 }
 
-/* Of this one the kernel says nothing, as of who changes what he has mapped: only being killed ends that. */
+/* Reading of this process hangs, as of one that changes what it has mapped: only being killed ends that. */
 #define HANGS INT32_MAX
 
 FILE *__real_fopen64(const char *path, const char *mode);

@@ -167,7 +167,7 @@ static void test_change(void **state) {
         assert_not_sent("XSCHED_OLD");
 }
 
-/* Who changes something from a cgroup with a long path is no less known for it. */
+/* A caller that changes something is named also if its cgroup has a long path. */
 static void test_change_with_long_paths(void **state) {
         char path[PATH_MAX];
 

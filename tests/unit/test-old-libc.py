@@ -13,7 +13,7 @@ import unittest
 
 MUSL_GCC, LIBRARIES = sys.argv[1], sys.argv[2:]
 NEWEST = (2, 28)
-# libxsched is opened when it is needed, where libc is glibc, and the HSA tool by a runtime; the others stand in
+# libxsched is opened when it is needed, where libc is glibc, and the HSA tool by a runtime; the others are in
 # LD_PRELOAD.
 PRELOADED = [p for p in LIBRARIES if not os.path.basename(p).startswith(("libxsched.so", "libxsched-hsa.so"))]
 
@@ -66,7 +66,7 @@ class Symbols(unittest.TestCase):
 
 @unittest.skipUnless(MUSL_GCC, "no musl-gcc")
 class Musl(unittest.TestCase):
-    """Its loader ends a program for one function that a preloaded library asks for and nobody has."""
+    """Its loader ends a program for one function that a preloaded library asks for and no library has."""
 
     def test_preloaded(self):
         with tempfile.TemporaryDirectory() as folder:

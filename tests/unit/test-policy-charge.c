@@ -143,7 +143,7 @@ static void test_precedence_does_not_wait(void **state) {
         assert_true(granted(owed) && !granted(high));
 }
 
-/* Who is starved is granted beside a tail, too. */
+/* A starved entity is granted beside a tail, too. */
 static void test_starved_do_not_wait(void **state) {
         _cleanup_(harness_freep)
         Harness *h = make(1);
@@ -194,7 +194,7 @@ static void test_tail_is_not_washed_off(void **state) {
         }
 }
 
-/* Who never says that it has drained is charged for so long, and the others after it. */
+/* An entity that never says that it has drained is charged for so long, and the others after it. */
 static void test_tail_is_bounded(void **state) {
         _cleanup_(harness_freep)
         Harness *h = make(1);

@@ -126,7 +126,7 @@ static void test_max_is_over(void **state) {
         assert_true(granted(j));
 }
 
-/* Who had 60 ms too much leaves before the others had theirs. */
+/* A job that had 60 ms too much leaves before the others had theirs. */
 static void test_fair(void **state) {
         _cleanup_(harness_freep)
         Harness *h = make(5 * MSEC, true);

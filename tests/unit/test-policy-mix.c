@@ -30,7 +30,7 @@
 #define TOLERANCE       0.03
 #define QUICK_TOLERANCE 0.05
 
-/* Who has a tenth by turns that end with such a kernel has few of them. */
+/* A tenant that has a tenth by turns that end with such a kernel has few turns. */
 #define LONG_KERNEL (10 * MSEC)
 
 typedef struct Kind {
@@ -132,8 +132,8 @@ static bool shares_hold(const Row *rows, size_t n, double tolerance) {
         return !less && !(more && just);
 }
 
-/* Launches shorter than an edge takes are counted by what their program counts; of two such programs, who are at work
- * in each other's pauses, neither is looked at before the other has moved time on. */
+/* Launches shorter than an edge takes are counted by what their program counts. Of two such programs that work in each
+ * other's pauses, neither is looked at before the other has moved time on. */
 static bool is_quick(const Row *r) {
         return r->kind->pattern == SIM_SYNC && r->kind->kernel_ns < sim.latencies.edge_ns;
 }

@@ -140,8 +140,8 @@ static void test_sleepers_below(void **state) {
         assert_int_equal(steady->usage.run_ns + sleeper->usage.run_ns, mixed->run_ns);
 }
 
-/* Several places: a node gets its part of all of them, and no more than it has jobs for; who can use no more than one
- * leaves the rest to the others. */
+/* Several places: a node gets its part of all of them, and no more than it has jobs for. A node that can use no more
+ * than one leaves the rest to the others. */
 static void test_places(void **state) {
         PolicyConfig c = config_of(3, MSEC);
         _cleanup_(harness_freep)

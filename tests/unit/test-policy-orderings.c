@@ -339,7 +339,7 @@ static void test_cfs(void **state) {
         tasks_run(&s, 16 * MS);
         assert_string_equal(s.line[0], "aabbaaaabbaaaaaa");
 
-        /* Who comes late is owed nothing of before, and is not kept waiting for it either. */
+        /* A task that comes late is owed nothing of before, and is not kept waiting for it, either. */
         tasks_run(&s, 84 * MS);
         harness_free(s.h);
 

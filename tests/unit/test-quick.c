@@ -213,7 +213,7 @@ static void test_other_comes(void **state) {
         pair_done(&p);
 }
 
-/* Who is to be held is watched for everything first; and what it did not tell is known then. */
+/* A queue that is to be held is watched for everything first. What it did not tell is known then. */
 static void test_held(void **state) {
         Pair p = pair_of(-10);
 

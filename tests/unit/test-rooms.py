@@ -197,7 +197,7 @@ class OtherTree(unittest.TestCase):
         self.check(calls=True)
 
     def test_call_of_a_library(self):
-        # One room stands in front of libc's function, another calls libc's.
+        # One room has a function in place of libc's, another calls libc's.
         self.replace(
             "high/high.c",
             "int high_call",

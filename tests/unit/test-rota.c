@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Who of a group is stopped, and whose turn it is there
+ * Which members of a group are stopped, and whose turn it is there
  */
 
 #include <sys/socket.h>
@@ -274,10 +274,10 @@ static void test_next_after_a_slice(void **state) {
         assert_int_equal(all_told(&b), 0);
         land(r);
         assert_ptr_not_equal(runner(&b), r);
-        assert_int_equal(all_told(&b), 1); /* who was stopped goes on */
+        assert_int_equal(all_told(&b), 1); /* the one that was stopped goes on */
         obey(&b);
 
-        /* Who never says so is waited for so long. */
+        /* A member that never says so is waited for so long. */
         take_off(r);
         r = runner(&b);
         own_clock_pass(b.d->config.timeslice_ns);

@@ -74,7 +74,7 @@ static void ready_to_run(void **state) {
         assert_true(all->sum_ns <= now_ns() - since);
         assert_memory_equal(all, device, sizeof(*all));
 
-        /* Who loses the device with work waits from then on, whatever the stamp says. */
+        /* An entity that loses the device while it has work waits from then on, whatever the stamp says. */
         uint64_t sum = all->sum_ns;
         stamp(h, now_ns());
         uint64_t lost = now_ns();

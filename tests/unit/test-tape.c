@@ -17,7 +17,7 @@
 
 #define MS NSEC_PER_MSEC
 
-/* One device, two entities below a node, and who records them. */
+/* One device, two entities below a node, and their recorder. */
 typedef struct World {
         Policy *policy;
         PolicyNode *node;

@@ -93,7 +93,7 @@ def compare_steps(options):
 
 
 def wait_for_service(tenant):
-    """A program that nobody schedules would show nothing."""
+    """A program that is not scheduled would show nothing."""
     until = time.monotonic() + 10
     while (
         subprocess.run(["xschedctl", "show", str(tenant.process.pid)], capture_output=True, check=False).returncode != 0

@@ -7,5 +7,5 @@
 
 #include "xschedctl-check.h"
 
-/* Which runtimes the process has loaded, whether xsched is in front of each, and who else is. */
+/* Names the runtimes that the process has loaded, whether xsched is in front of each, and which other libraries are. */
 void check_runtimes(Check *k, const char *maps);
