@@ -33,7 +33,7 @@ static const char *const pod_qos_table[_POD_QOS_MAX] = {
 DEFINE_STRING_TABLE_TO_STRING(pod_qos, PodQos);
 
 #define HEX           "0123456789abcdef"
-#define ID_LENGTH_MIN 12U /* the short form of an id; nobody names a cgroup by less */
+#define ID_LENGTH_MIN 12U /* the short form of an id; no engine names a cgroup by less */
 #define POD_LENGTH    36U /* of a uid */
 #define STATIC_POD    32U /* a static pod has a hash in its place */
 

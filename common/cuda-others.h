@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Libraries of others that stand in front of libcuda to share a GPU
+ * Libraries of others that are in front of libcuda to share a GPU
  *
  * They look up libcuda's functions, hold launches and lie about memory, each in its own way. Two that hold launches of
  * one program could wait for each other. So where one of them is loaded, the CUDA layer only counts.

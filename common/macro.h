@@ -4,8 +4,8 @@
 /*
  * Small language helpers that every folder uses
  *
- * common/ is the bottom of the tree: it knows nobody else. Nothing here logs, allocates behind the caller's
- * back or touches errno; what the shim includes must be safe inside any process.
+ * common/ is the bottom of the tree: it knows no other folder. Nothing here logs, allocates behind the caller's back or
+ * touches errno; what the shim includes must be safe inside any process.
  */
 
 #include <errno.h>

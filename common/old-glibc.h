@@ -14,7 +14,7 @@
  * those that musl does not have: its loader ends a program that lacks one, so they are weak.
  */
 
-/* The sanitizers' functions stand in front of today's versions. */
+/* The sanitizers' functions come before today's versions. */
 #if !defined(__ASSEMBLER__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #        if defined(__x86_64__)
 #                define OLD_GLIBC_FIRST "GLIBC_2.2.5"

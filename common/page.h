@@ -9,11 +9,11 @@
  * 64 bytes, so neither side ever steals the other's cache line by writing. Nothing here blocks the service: it
  * writes words and wakes futexes, it never waits for a client.
  *
- * Trust. Each side keeps the truth in its own memory. The service treats everything that the client can write (and
- * with a writable mapping that is every byte of the page) as hostile: it never reads back what it wrote, never
- * uses a value as an index or a length, and clamps what it shows. A client that scribbles over its page changes
- * its own verdicts and its own statistics, and nobody else's. The client checks magic, version and sizes once and
- * uses its own copies from then on.
+ * Trust. Each side keeps the truth in its own memory. The service treats everything that the client can write (and with
+ * a writable mapping that is every byte of the page) as hostile: it never reads back what it wrote, never uses a value
+ * as an index or a length, and clamps what it shows. A client that scribbles over its page changes its own verdicts and
+ * its own statistics, and no other client's. The client checks magic, version and sizes once and uses its own copies
+ * from then on.
  *
  * Memory ordering. C11 atomics; "edge" operations are sequentially consistent, because both hand-shakes below
  * are of Dekker's form (each side writes one word and then reads the other's), which release/acquire does not

@@ -9,11 +9,11 @@
  * administrator controls who writes them, and they become user.xsched.priority.
  *
  * Kubernetes' names, as engines annotate them, become labels: user.xsched.label.pod, .namespace, .container. Where an
- * engine has annotations of its own for them, nobody else's counts: CRI-O hands on whatever a pod's author annotates,
+ * engine has annotations of its own for them, no others count: CRI-O hands on whatever a pod's author annotates,
  * containerd's names for them, too, so an annotation counts by the engine that the container's cgroup is named after
- * (cgroup.h). A pod's labels and its priority class, which its
- * author writes, become claims: user.xsched.claim.priority-class, .pod-label.KEY. Where the administrator names them in
- * containers.conf, they are labels, too.
+ * (cgroup.h). A pod's labels and its priority class, which its author writes, become claims:
+ * user.xsched.claim.priority-class, .pod-label.KEY. Where the administrator names them in containers.conf, they are
+ * labels, too.
  */
 
 #include <stdbool.h>

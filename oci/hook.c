@@ -5,7 +5,7 @@
  *
  * createRuntime, on the host: the cgroup of the container gets its class, by the name of its CDI device, what its
  * annotations ask for, and the names that Kubernetes has for it. As root these attributes raise; as a user, whose
- * cgroup it then is, they only lower. Nobody is asked whether xschedd runs.
+ * cgroup it then is, they only lower. It does not ask whether xschedd runs.
  *
  * createContainer, in the container's mount namespace: the shim is preloaded, see preload-file.h.
  *

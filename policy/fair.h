@@ -56,7 +56,7 @@
 #define FAIR_MEMORY_SLICES 16U
 #define FAIR_REMEMBER_MAX  64U
 #define FAIR_DEBT_MAX      UINT64_C(1000000000) /* ns */
-#define FAIR_STEP_MAX      (UINT64_C(1) << 48)  /* ns; a single step beyond three days is no run time of anybody's */
+#define FAIR_STEP_MAX      (UINT64_C(1) << 48)  /* ns; a single step beyond three days is no entity's run time */
 
 __extension__ typedef __int128 fair_wide_t;
 

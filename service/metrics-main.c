@@ -9,7 +9,7 @@
  *
  * xsched-metrics --usage DEVICE: how long processes have used it, as its driver counts. Each line of the standard input
  * is a question, pids with spaces between; the answer is "ran SPAN RAN" (microseconds, since the question before), or
- * "none TEXT". It ends with its input, and when nobody asks any more.
+ * "none TEXT". It ends with its input, and when it is not asked any more.
  */
 
 #include <fcntl.h>

@@ -5,7 +5,7 @@
  *
  * srun, sbatch and salloc load it for its options, slurmstepd for each step of a job: as root, before anything of the
  * user's runs, and in the step's cgroup already. What the administrator says becomes an attribute of the job's cgroup,
- * by which xschedd raises; what the user asks for becomes one that only lowers. Nobody is asked whether xschedd runs.
+ * by which xschedd raises; what the user asks for becomes one that only lowers. It does not ask whether xschedd runs.
  *
  * Whatever fails here, the job runs: all hooks say that they succeeded, but for a value of an option that is none,
  * which srun, sbatch and salloc refuse before there is a job.

@@ -29,7 +29,7 @@ extern "C" {
 typedef struct XschedQueue XschedQueue;
 
 typedef enum XschedBegin {
-        XSCHED_UNTRACKED = 0, /* nobody contends: submit, and do not report the completion */
+        XSCHED_UNTRACKED = 0, /* no other process contends: submit, and do not report the completion */
         XSCHED_TRACKED = 1,   /* submit, then report the completion by xsched_queue_complete() */
 } XschedBegin;
 

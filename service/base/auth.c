@@ -26,8 +26,8 @@
 #include "log.h"
 
 /* A person has this long for the dialog. Without one, polkit has longer than the 15 s after which it ends a script of
- * its rules, during which it answers nobody: its release 122 takes those 15 s now and then for a script that has long
- * ended, and answers then. Most callers wait 25 s. */
+ * its rules, during which it answers no caller: its release 122 takes those 15 s now and then for a script that has
+ * long ended, and answers then. Most callers wait 25 s. */
 #define TIMEOUT_INTERACTIVE_USEC (120 * UINT64_C(1000000))
 #define TIMEOUT_USEC             (20 * UINT64_C(1000000))
 

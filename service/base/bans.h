@@ -10,7 +10,7 @@
  * EACCES, and costs the service nothing.
  *
  * A user has at most BANS_USER_MAX entries, for sub-uids; further uids of the user are not banned. Root and the
- * socket's owner pass every list, and cannot be banned. If an administrator has given the socket a list, nobody is
+ * socket's owner pass every list, and cannot be banned. If an administrator has given the socket a list, no user is
  * banned.
  */
 
@@ -29,7 +29,7 @@ typedef struct Ban {
 } Ban;
 
 typedef struct Bans {
-        int fd; /* the socket's file; negative: there is none, and nobody can be banned */
+        int fd; /* the socket's file; negative: there is none, and no user can be banned */
         unsigned n;
         Ban all[BANS_MAX];
 } Bans;
@@ -38,7 +38,7 @@ typedef struct Bans {
 void bans_init(Bans *b, int fd);
 void bans_done(Bans *b);
 
-/* Returns whether the uid is newly banned. Nobody can be banned on a file system without such lists. */
+/* Returns whether the uid is newly banned. No uid can be banned on a file system without such lists. */
 bool bans_add(Bans *b, uid_t uid, uid_t user, uint64_t until);
 
 bool bans_has(const Bans *b, uid_t uid);

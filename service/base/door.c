@@ -295,7 +295,7 @@ static bool is_closed(Door *d) {
         return closed;
 }
 
-/* While somebody is banned the thread looks at the clock, and otherwise sleeps until somebody comes. */
+/* While a user is banned the thread looks at the clock. Otherwise it sleeps until a guest comes. */
 static void set_accept_timeout(Door *d) {
         const struct timeval t = {.tv_sec = d->bans.n > 0};
 
@@ -429,7 +429,7 @@ int door_listen(const char *path, int *ret) {
         _cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
         if (fd < 0 || bind(fd, (const struct sockaddr *) &a, sizeof(a)) < 0)
                 return negative_errno();
-        /* Everybody may connect; the gate decides who may register. */
+        /* Every user may connect; the gate decides which may register. */
         if (chmod(path, 0666) < 0 || listen(fd, BACKLOG) < 0) {
                 r = negative_errno();
                 (void) unlink(path);

@@ -18,10 +18,10 @@
  * is banned for DOOR_BANNED_NS: the kernel then refuses them (bans.h).
  *
  * Sockets that cannot be closed at once are closed by other threads (ends.h), and those that cannot be closed at all
- * are put aside (aside.h): so nobody waits at the door because a user has files on a dead server, whose close no signal
- * ends. A user may have as many sockets aside as LimitNOFILE= allows, beside the user's places here. A user who has
- * more, or has them where the kernel cannot put descriptors aside, is banned (bans.h). Where the user cannot be banned,
- * the door lets nobody in while that user connects.
+ * are put aside (aside.h): so no guest waits at the door because a user has files on a dead server, whose close no
+ * signal ends. A user may have as many sockets aside as LimitNOFILE= allows, beside the user's places here. A user who
+ * has more, or has them where the kernel cannot put descriptors aside, is banned (bans.h). Where the user cannot be
+ * banned, the door lets no guest in while that user connects.
  */
 
 #include <stdint.h>

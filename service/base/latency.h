@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Latencies: the last LATENCY_RING_SIZE samples, and their percentiles when somebody asks; and histograms, which count
- * all samples since the service began, in buckets that are the same everywhere, so that those of many machines can be
- * added up
+ * Latencies: the last LATENCY_RING_SIZE samples, and their percentiles when they are asked for; and histograms, which
+ * count all samples since the service began, in buckets that are the same everywhere, so that those of many machines
+ * can be added up
  */
 
 #include <stdint.h>

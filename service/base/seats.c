@@ -40,7 +40,7 @@ static void strings_free(char **l) {
         free(l);
 }
 
-/* A seat may have nobody. */
+/* A seat may have no active session. */
 static size_t read_active(ActiveSession ret[SEATS_MAX]) {
         char **seats = NULL;
         size_t n = 0;

@@ -4,10 +4,10 @@
 /*
  * Short slices: for threads that have little to do, often, and at once
  *
- * Who writes to a socket wakes its reader on the writer's own processor, because it mostly sleeps soon. The thread that
- * decides does not sleep while anybody floods it, and the one that it has woken would wait for the rest of its slice:
- * some 3 ms, as long as several registrations. A thread with a short slice runs at once, for as long as that, and gets
- * no more of the processor than before. Linux has this since 6.12; an older one ignores it.
+ * A thread that writes to a socket wakes its reader on the writer's own processor, because it mostly sleeps soon. The
+ * thread that decides does not sleep while a client floods it, and the one that it has woken would wait for the rest of
+ * its slice: some 3 ms, as long as several registrations. A thread with a short slice runs at once, for as long as
+ * that, and gets no more of the processor than before. Linux has this since 6.12; an older one ignores it.
  */
 
 #include <stdint.h>

@@ -41,9 +41,9 @@
 /* A user may take half a second of CPU at once, on top of the share. */
 #define CALLS_ROOM_NS (USER_CPU_COST * NSEC_PER_SEC / 2)
 
-/* A long answer also costs the time in which the bus takes it and nobody is answered. While others call or have
- * clients, a user's long answers may be 4 MB per second together, and 1 MB at once: this leaves the bus nearly all of
- * its time for others. */
+/* A long answer also costs the time in which the bus takes it and no other caller is answered. While others call or
+ * have clients, a user's long answers may be 4 MB per second together, and 1 MB at once: this leaves the bus nearly all
+ * of its time for others. */
 #define LONG_ANSWER_SIZE (64U << 10)
 #define ANSWER_BYTE_NS   250U
 #define ANSWERS_ROOM_NS  (NSEC_PER_SEC / 4)
@@ -222,7 +222,7 @@ static CallUser *lane_next_user(Calls *c, CallLane lane, uint64_t now, uint64_t 
         return NULL;
 }
 
-/* Returns the user to serve. NULL: nobody before *at, or before the bus has taken what is written. */
+/* Returns the user to serve. NULL: none before *at, or before the bus has taken what is written. */
 static CallUser *next_user(Calls *c, CallLane *ret_lane, uint64_t now, uint64_t *at) {
         CallUser *users[_CALL_LANE_MAX];
 

@@ -32,7 +32,7 @@ static int append_value(
         return r < 0 ? r : sd_bus_message_close_container(reply);
 }
 
-/* "Weight: set for /system.slice/train.service". `how`: what stands before that. */
+/* "Weight: set for /system.slice/train.service". `how`: the text before that. */
 static int append_line_how(sd_bus_message *reply, const char *how, SettingsSource source, SettingsKey k,
                 const char *why, const char *whose, const Settings *s) {
         char detail[PATH_MAX + 128];
@@ -280,7 +280,7 @@ int check_dump(sd_bus_message *message, void *userdata, const char *member, sd_b
         return auth_check(m->auth, message, &request, error);
 }
 
-/* Dump changes nothing, but is not for everybody. */
+/* Dump changes nothing, but only administrators may read it. */
 BUS_MANAGER_CHANGE(method_dump) {
         return describe_text(m, message);
 }

@@ -7,6 +7,6 @@
 
 #include "service/core/manager.h"
 
-/* At /org/freedesktop/LogControl1, for as long as the connection lives. Reading is everybody's; writing needs
+/* At /org/freedesktop/LogControl1, for as long as the connection lives. Every user may read; writing needs
  * org.xsched.manage. */
 int log_control_export(Manager *m);

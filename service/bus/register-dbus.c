@@ -351,7 +351,7 @@ static int hint_all(Manager *m, sd_bus_message *message, const Settings *s, sd_b
                      : sd_bus_error_set(error, BUS_ERROR("NoSuchClient"), "The caller is no client");
 }
 
-/* A hint about one queue is for its client; a hint about all queues of the caller (0) is for everybody, who may have
+/* Only the client of a queue may hint about it. Every caller may hint about all of its queues (0), also if it has
  * none. */
 int check_hint(sd_bus_message *message, void *userdata, const char *member, sd_bus_error *error) {
         Manager *m = userdata;

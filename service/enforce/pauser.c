@@ -204,7 +204,7 @@ typedef struct Undo {
         int dir;
         const KfdTargetSys *sys;
         uint64_t until_ns;
-        bool lives; /* somebody's pauser */
+        bool lives; /* the pauser of a record is alive */
         int error;
 } Undo;
 

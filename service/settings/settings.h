@@ -10,7 +10,7 @@
  * smaller value.
  *
  * What a group has is its own or comes from the cgroups above; but for Weight, Max, Min and Period: those of a cgroup
- * above count for that one, among its own siblings, and are passed on to nobody.
+ * above count for that one, among its own siblings, and are not passed on.
  *
  * Pure: knows neither bus nor configuration. Classes are looked up through a callback.
  */

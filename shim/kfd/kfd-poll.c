@@ -78,7 +78,7 @@ static void queue_see(KfdQueue *q, uint64_t write, Turn *t) {
         }
 }
 
-/* It was between the look before and this one: in the middle, as far as anybody knows. */
+/* It was between the look before and this one: the middle is the best estimate. */
 static void queue_complete(KfdQueue *q, uint32_t n, Turn *t) {
         uint64_t mark = atomic_load(&q->mark_ns), before = MAX(mark, q->looked_ns);
         uint64_t end = before + ns_sub(t->now_ns, before) / 2;

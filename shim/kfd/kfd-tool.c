@@ -16,7 +16,7 @@
  * it, or the release of a counted queue; kfd-poll.c looks whether there is still a queue.
  *
  * The tables are lists of functions that grow at their ends, and say how long they are (hsa_api_trace.h), and by their
- * major version in which order. One of a version that nobody knew when this was written is left alone.
+ * major version in which order. One of a version that was not known when this was written is left alone.
  */
 
 #include <stdatomic.h>

@@ -6,7 +6,7 @@
  * Not until one has completed, but until half of the bound is left: then a wake-up is paid for once per half a bound
  * and not per launch, and the device has the other half to work on meanwhile.
  *
- * It must never deadlock, and the scheduler must never make a program fail. First, nobody waits for a launch that is
+ * It must never deadlock, and the scheduler must never make a program fail. First, no thread waits for a launch that is
  * not safe (see opencl-launch.c), nor on a thread of the runtime. Second, what looks safe can still wait for the host:
  * a kernel can spin on memory that the program writes next. So a wait without any progress ends after a second; the
  * bound is then twice as high until a launch completes, so that a program that needs n launches to get on is delayed by

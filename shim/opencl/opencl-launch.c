@@ -6,7 +6,7 @@
  * Waiting for a launch deadlocks when it needs something that the waiting thread would have to do. A launch is safe
  * when nothing that it waits for is in that case: each event in its wait list is complete, or a safe launch of a queue
  * of ours (which we flush); and, on an in-order queue, when the same holds for all before it. User events, events of
- * unknown queues, native kernels and what passed the gate with a wait list while nobody watched are unsafe.
+ * unknown queues, native kernels and what passed the gate with a wait list while the queue was not watched are unsafe.
  * `unsafe_seq` carries this along an in-order queue, and behind barriers along others: what comes later is unsafe until
  * one launch with that number or higher has completed, which proves that the obstacle is gone.
  */

@@ -14,7 +14,7 @@
  * harvester, or asks for a look.
  *
  * No lock of ours is held around a native call, because callbacks come with the runtime's locks held; no native call is
- * made with an event that somebody else could release, because only the harvester removes.
+ * made with an event that another thread could release, because only the harvester removes.
  */
 
 #include "shim/opencl/opencl-track.h"
