@@ -108,28 +108,41 @@ static ChangedLayers layers_after(Manager *m, const char *whose, const char *id,
         return l;
 }
 
-static int effective_after(Manager *m, const char *id, const ChangedLayers *l, DeviceEffective *ret) {
-        const DeviceLayers layers = {&l->every_stored, &l->stored, &l->every_runtime, &l->runtime};
-        DeviceEffective e;
-
-        manager_device_effective(m, id, &layers, &e);
-        if (!e.fits || !device_policy_accepts(e.ops, &e.config))
-                return -EINVAL;
-        *ret = e;
-        return 0;
-}
-
-static DeviceEffective effective_now(const Device *d) {
-        return (DeviceEffective){.ops = d->ops, .config = d->config, .tuning = d->tuning, .fits = true};
-}
-
-/* Of a device that does not exist. */
+/* Of a device that does not exist, or without what it has of its own until the next boot. */
 static DeviceEffective effective_to_come(Manager *m, const char *id) {
         const DeviceLayers layers = manager_device_layers(m, id, NULL);
         DeviceEffective e;
 
         manager_device_effective(m, id, &layers, &e);
         return e;
+}
+
+/* The layer that a change of `whose` puts something into; 0: the device's own until the next boot, or none. */
+static unsigned changed_layer(const char *whose, const PolicyChange *change) {
+        if (device_settings_is_empty(&change->set))
+                return 0;
+        if (streq(whose, OVERRIDES_EVERY_DEVICE))
+                return change->keep ? DEVICE_LAYER_EVERY_STORED : DEVICE_LAYER_EVERY_RUNTIME;
+        return change->keep ? DEVICE_LAYER_STORED : 0;
+}
+
+/* -EINVAL: a layer would be left out that is changed, or that is in force now. One that is left out already, as after
+ * the configuration was changed, does not keep the others from being changed. */
+static int effective_after(Manager *m, const char *whose, const char *id, const PolicyChange *change,
+                const ChangedLayers *l, DeviceEffective *ret) {
+        const DeviceLayers layers = {&l->every_stored, &l->stored, &l->every_runtime, &l->runtime};
+        const DeviceEffective before = effective_to_come(m, id);
+        DeviceEffective e;
+
+        manager_device_effective(m, id, &layers, &e);
+        if (e.left_out & (~before.left_out | changed_layer(whose, change)) || !device_policy_accepts(e.ops, &e.config))
+                return -EINVAL;
+        *ret = e;
+        return 0;
+}
+
+static DeviceEffective effective_now(const Device *d) {
+        return (DeviceEffective){.ops = d->ops, .config = d->config, .tuning = d->tuning};
 }
 
 static int change_error(int r, sd_bus_error *error) {
@@ -174,7 +187,7 @@ int change_device(
         Audit a = AUDIT_NULL;
         DeviceEffective after;
 
-        int r = effective_after(m, id, &l, &after);
+        int r = effective_after(m, id, id, change, &l, &after);
         if (r < 0)
                 return change_error(r, error);
         r = change->keep ? store(m, id, change, error) : 0;
@@ -194,12 +207,12 @@ static int check_every(Manager *m, const PolicyChange *change, ChangedLayers *re
         Device *d, *tmp;
 
         *ret_to_come = layers_after(m, OVERRIDES_EVERY_DEVICE, "", change);
-        int r = effective_after(m, "", ret_to_come, ret);
+        int r = effective_after(m, OVERRIDES_EVERY_DEVICE, "", change, ret_to_come, ret);
         HASH_ITER(hh, m->devices, d, tmp) {
                 const ChangedLayers l = layers_after(m, OVERRIDES_EVERY_DEVICE, d->id, change);
 
                 if (r >= 0)
-                        r = effective_after(m, d->id, &l, &e);
+                        r = effective_after(m, OVERRIDES_EVERY_DEVICE, d->id, change, &l, &e);
         }
         return r;
 }
@@ -307,7 +320,7 @@ int method_preview_policy(sd_bus_message *message, void *userdata, sd_bus_error 
         if (r < 0)
                 return r;
         const ChangedLayers l = layers_after(d->manager, d->id, d->id, &change);
-        r = effective_after(d->manager, d->id, &l, &e);
+        r = effective_after(d->manager, d->id, d->id, &change, &l, &e);
         if (r < 0)
                 return change_error(r, error);
         const DeviceSettings then = {

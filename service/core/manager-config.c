@@ -64,17 +64,19 @@ void manager_device_effective(Manager *m, const char *id, const DeviceLayers *la
         DeviceConfig c;
 
         config_device(m->config, id, &c);
-        e = (DeviceEffective){.ops = c.policy, .config = c.params, .tuning = c.tuning, .fits = true};
+        e = (DeviceEffective){.ops = c.policy, .config = c.params, .tuning = c.tuning};
         e.tuning.threshold_by_level = c.params.threshold == 0;
         if (e.tuning.threshold_by_level)
                 e.config.threshold = POLICY_CONFIG_DEFAULT.threshold;
 
-        bool fits = put_layer_that_fits(&e, layers->every_stored);
-        fits &= put_layer_that_fits(&e, layers->stored);
-        fits &= put_layer_that_fits(&e, layers->every_runtime);
+        if (!put_layer_that_fits(&e, layers->every_stored))
+                e.left_out |= DEVICE_LAYER_EVERY_STORED;
+        if (!put_layer_that_fits(&e, layers->stored))
+                e.left_out |= DEVICE_LAYER_STORED;
+        if (!put_layer_that_fits(&e, layers->every_runtime))
+                e.left_out |= DEVICE_LAYER_EVERY_RUNTIME;
         if (layers->runtime)
                 put_layer(&e, layers->runtime);
-        e.fits = fits;
         *ret = e;
 }
 

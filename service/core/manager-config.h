@@ -16,12 +16,19 @@ typedef struct DeviceLayers {
         const DeviceSettings *every_stored, *stored, *every_runtime, *runtime;
 } DeviceLayers;
 
+/* Layers that can be left out: their parameters make no sense with what is below them. */
+enum {
+        DEVICE_LAYER_EVERY_STORED = 1 << 0,
+        DEVICE_LAYER_STORED = 1 << 1,
+        DEVICE_LAYER_EVERY_RUNTIME = 1 << 2,
+};
+
 /* What is in force on a device: its policy, the parameters and the tuning. */
 typedef struct DeviceEffective {
         const PolicyOps *ops;
         PolicyConfig config;
         DeviceTuning tuning;
-        bool fits; /* no layer was left out: its parameters make no sense with what is below it */
+        unsigned left_out; /* DEVICE_LAYER_* */
 } DeviceEffective;
 
 /* The layers of a device; NULL: it does not exist, or has nothing of its own until the next boot. */

@@ -7,9 +7,10 @@ import os
 import subprocess
 
 import inside
-from inside import CLIENT, DEVICE, GROUP, SettingsCase, run, show, until
+from inside import CLIENT, DEVICE, GROUP, SettingsCase, run, show, until, write
 
 FILE = "/var/lib/xsched/overrides.json"
+FITS = "/run/xsched/xsched.conf.d/50-fits.conf"
 STATE_BAD = "5b3f0c1e9d8846c2a1f7e6d4b3c2a190"
 PERSISTENT = 1
 
@@ -424,6 +425,22 @@ class Devices(SettingsCase):
             os.chmod(os.path.dirname(FILE), 0o700)
             os.chmod(FILE, 0o600)
         self.assertEqual((self.effective(), self.listed()), before)
+
+    def test_what_no_longer_fits(self):
+        """A configuration below which stored parameters make no sense leaves them out, and locks nothing."""
+        target = f"device:{self.ID}"
+        run("xschedctl", "set", target, "starverun=30ms", "concurrency=3")
+        self.addCleanup(run, "systemctl", "reload", "xsched")
+        self.addCleanup(os.unlink, FITS)
+        write(FITS, "[Scheduler]\nStarveAfter=20ms\n")
+        run("systemctl", "reload", "xsched")
+        self.assertEqual(self.effective(), dict(self.was, StarveUSec=20000))
+        self.change("", 0, {"Concurrency": ("u", 2)}, StarveUSec=20000, Concurrency=2)
+        self.assertIn("no sense together", refused("xschedctl", "set", target, "linger=9us"))
+        run("xschedctl", "set", target, "starverun=5ms")
+        self.assertEqual(self.listed()[target, "stored"], {"StarveRunUSec": 5000, "Concurrency": 3})
+        run("xschedctl", "reset", target)
+        self.assertEqual(self.effective(), dict(self.was, StarveUSec=20000))
 
 
 class Gone(SettingsCase):
