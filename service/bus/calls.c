@@ -68,6 +68,8 @@ static const Member reads[] = {
                 {BUS_INTERFACE, "Describe"},
                 {BUS_INTERFACE, "Dump"},
                 {BUS_INTERFACE ".Device", "Measure"},
+                {BUS_INTERFACE ".Device", "Preview"},
+                {BUS_INTERFACE ".Group", "Preview"},
                 {BUS_PROPERTIES, "Get*"},
                 {BUS_INTROSPECT, NULL},
                 {BUS_OBJECTS, NULL},
