@@ -15,6 +15,8 @@
 
 /* global cockpit */
 
+import { _ } from "./words.js";
+
 export const NAME = "org.xsched.Scheduler";
 export const PATH = "/org/xsched/Scheduler";
 export const UNIT = "xsched.service";
@@ -131,7 +133,7 @@ export class Bus {
 
     call(method, type, args = [], path = PATH, iface = NAME) {
         if (!this.client)
-            return Promise.reject(new Error(cockpit.gettext("The service does not run.")));
+            return Promise.reject(new Error(_("The service does not run.")));
         /* As the language has promises: one of Cockpit's never ends where a handler throws. */
         return Promise.resolve(this.client.call(path, iface, method, args, { type }));
     }

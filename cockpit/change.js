@@ -11,6 +11,7 @@
  *   now: key -> value that is in force
  *   before: { runtime, stored, owner }: key -> variant, of what was set
  *   mayStore: whether it can be kept for good; whyNot: a text, where it cannot
+ *   ownOnly: whether only what the owner has set can be forgotten
  *   show(key, value) -> text
  *   preview(flags, settings) -> Promise of key -> value; lines(then) -> more lines of the table
  *   set(flags, settings) -> Promise
@@ -108,10 +109,10 @@ export class ChangeDialog {
 
     /* What is to be asked for: flags of the call, and settings as it takes them. */
     request() {
-        const choice = this.element.elements.keep.value, { before, mayStore } = this.what;
+        const choice = this.element.elements.keep.value, { before, mayStore, ownOnly } = this.what;
 
         if (choice === "forget") {
-            const names = new Set((mayStore ? Object.values(before) : [before.owner]).flatMap(Object.keys));
+            const names = new Set((ownOnly ? [before.owner] : Object.values(before)).flatMap(Object.keys));
 
             return { flags: mayStore ? STORED : 0, settings: { Unset: variant("as", [...names]) } };
         }

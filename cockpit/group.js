@@ -66,6 +66,7 @@ export class GroupChange {
                 now: this.inForce(keys),
                 before: setBefore(settings, { runtime: this.name, owner: this.name, stored }),
                 mayStore: storable && !this.owner,
+                ownOnly: this.owner,
                 whyNot: !storable && _("Nothing is kept for scopes and jobs: what is set ends with them."),
                 show,
                 preview: async (flags, edits) => {

@@ -158,11 +158,16 @@ class Changes(PageCase):
         self.check_clean(tab)
         c.end()
 
-        # Of a scope, nothing is kept: its name does not come again.
+        # Of a scope, nothing is kept: its name does not come again. What was set until then is forgotten all the same.
         c = self.client(command=["systemd-run", "--quiet", "--scope", "--unit=brief.scope"], unit="brief.scope")
+        path = self.path("brief.scope")
+        self.bus.call(NAME, path, GROUP, "Set", "ta{sv}", 0, {"Weight": ("u", 300)})
         self.dialog(tab, "brief.scope")
         self.assertTrue(tab.js("document.querySelector('input[value=stored]').disabled"))
-        tab.key("Escape")
+        self.keep(tab, "forget")
+        self.said(tab, ["Weight", 300, 100])
+        self.agree(tab)
+        self.assertEqual(self.get("Weight", path, GROUP), 100)
 
     def test_4_policy_of_a_device(self):
         """The policy and its parameters, until the next boot and for good."""

@@ -52,6 +52,7 @@ class PageForCockpit(unittest.TestCase):
             len(re.findall(r"\b_\(", code)), len(re.findall(r'\b_\(\s*"[^"\\]*"\s*\)', code)), "no literal"
         )
         self.assertGreater(len(said), 100)
+        self.assertEqual(len(re.findall(r"\bgettext\b", code)), 1, "all of it goes by _()")
         for catalogue in sorted((SOURCE / "cockpit/po").glob("*.po")):
             pairs = dict(re.findall(r'^msgid "(.+)"\nmsgstr "(.+)"$', catalogue.read_text(encoding="utf-8"), re.M))
             self.assertEqual(set(pairs), said, catalogue.name)
