@@ -25,6 +25,10 @@ import { _, format, problem } from "./words.js";
 
 const STORED = 1;
 
+/* Whether no answer of the service has come, and one may when it is there again. */
+const LOST = /Error\.(NoReply|ServiceUnknown|NameHasNoOwner|Disconnected)$/;
+const isUnanswered = ({ name, problem: closed }) => Boolean(closed) || !name?.includes(".") || LOST.test(name);
+
 /* What ListSettings has of it: `targets`, lifetime -> the name that its settings of that lifetime go by. */
 export function setBefore(reply, targets) {
     const before = { runtime: {}, stored: {}, owner: {} };
@@ -149,6 +153,8 @@ export class ChangeDialog {
         if (asked !== this.asked) /* something else was typed meanwhile */
             return;
         this.dialog.buttons[0].disabled = Boolean(refused);
+        if (refused && isUnanswered(refused))
+            setTimeout(() => asked === this.asked && this.element.isConnected && this.update(), 1000);
         this.tell(refused ? el("p", { class: "error" }, problem(refused)) : this.table(then));
     }
 

@@ -240,6 +240,7 @@ class Page(PageCase):
         tab.until(self.cell("stays.service", "name"))
         self.menu(tab, "stays.service", "Change…")
         tab.type("#change-Weight", "70")
+        tab.until("document.querySelector('.preview table')", "what that would do")
         run("systemctl", "stop", "xsched")
         tab.until("document.querySelector('.empty-state')?.innerText.includes('does not run')", "it says so")
         tab.click("dialog footer button")
@@ -255,13 +256,16 @@ class Page(PageCase):
         until(lambda: show("xsched", "ActiveState") == "active", "it to be started")
         tab.until(self.cell("stays.service", "name"), "the page is back, with the client that has come back")
 
+        # Killed while it is asked what a change would do, it is asked again once it is back.
         self.menu(tab, "stays.service", "Change…")
-        tab.type("#change-Weight", "80")
+        tab.until("document.querySelector('dialog[open] .preview p')", "the dialog")
         seen = "window.seen"
         tab.js(
             f"""{seen} = 0; new MutationObserver(() => {{ {seen} += !!document.querySelector(".empty-state"); }})
                 .observe(document.querySelector("#page"), {{ childList: true }})"""
         )
+        run("systemctl", "kill", "--kill-whom=main", "--signal=STOP", "xsched")
+        tab.type("#change-Weight", "80")
         run("systemctl", "kill", "--signal=KILL", "xsched")
         tab.until(f"{seen} > 0", "that it is gone")
         tab.until(self.cell("stays.service", "name"), "the page is back by itself")
