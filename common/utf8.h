@@ -7,5 +7,5 @@
 
 #include <stddef.h>
 
-/* Returns the number of bytes of the character that begins at `s`, a terminated string; 0: none does. */
-size_t utf8_length(const char *s);
+/* Returns the number of bytes of the character that begins at `text`, a terminated string; 0: none does. */
+size_t utf8_length(const char *text);
