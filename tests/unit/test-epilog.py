@@ -1,0 +1,79 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""What Slurm's epilog takes for a job's, by its own functions and without Slurm: test-epilog.py EPILOG"""
+
+import json
+import os
+import subprocess
+import sys
+import unittest
+
+with open(sys.argv.pop(1), encoding="utf-8") as epilog:
+    FUNCTIONS = epilog.read().partition("\n[ -z ")[0]
+JOB, SLUID = 4711, "sD6SM85E6NGA00"
+SCOPE = "/system.slice/slurmstepd.scope"
+# Names that a user gives to cgroups below what he has been given.
+FORGED = (
+    f"/user.slice/user-1000.slice/user@1000.service/app.slice/slurmstepd.scope/job_{JOB}/step_0",
+    f"/user.slice/user-1000.slice/user@1000.service{SCOPE}/job_{JOB}/step_0",
+    f"/user.slice/user-1000.slice/user@1000.service{SCOPE}/{SLUID}/step_0",
+    f"/system.slice/his.service/n1_slurmstepd.scope/job_{JOB}/step_0",
+    f"/machine.slice/libpod-1.scope{SCOPE}/job_{JOB}/step_0",
+    f"/docker/1{SCOPE}/job_{JOB}/step_0",
+    f'/system.slice/his.service/:"{SCOPE}/job_{JOB}/step_0',
+    # Slurm in another's job.
+    f"{SCOPE}/job_1/step_0{SCOPE}/job_{JOB}/step_0",
+    f"{SCOPE}/job_1/step_0/user/job_{JOB}/step_0",
+)
+OTHERS = (f"{SCOPE}/job_{JOB}1/step_0", f"{SCOPE}/job_1/step_0", f"/system.slice/his.slurmstepd.scope/job_{JOB}/step_0")
+
+
+class Epilog(unittest.TestCase):
+    def call(self, function, text, sluid=SLUID):
+        """(Its exit status, what it printed.)"""
+        variables = {"SLURM_JOB_ID": str(JOB), "SLURMD_NODENAME": "n1", "SLURM_JOB_SLUID": sluid}
+        # In the place of xschedctl.
+        done = subprocess.run(
+            ["sh", "-c", f'{FUNCTIONS}\ntimeout() {{ printf "%s\\n" "$LISTED"; }}\n{function}'],
+            input=text,
+            env={**variables, "LISTED": text},
+            stdout=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+        return done.returncode, done.stdout.strip()
+
+    def sum(self, *used, **kwargs):
+        """Of cgroups, and what each used, as journalctl exports them."""
+        entries = (f"__CURSOR=x\nXSCHED_GROUP={g}\nXSCHED_RUN_USEC={u}\n" for g, u in used)
+        return self.call("sum", "\n".join(entries), **kwargs)[1]
+
+    def known(self, *groups):
+        listed = json.dumps([{"group": g, "parent": os.path.dirname(g)} for g in groups], separators=(",", ":"))
+        return self.call("known", listed)[0] == 0
+
+    def test_of_the_job(self):
+        for scope in (SCOPE, "/system.slice/n1_slurmstepd.scope", "/hpc.slice/hpc-gpu.slice/slurmstepd.scope"):
+            for name in (f"job_{JOB}", SLUID):
+                with self.subTest(scope, name=name):
+                    steps = [(f"{scope}/{name}/step_{s}", 1500000) for s in ("0/user/task_0", "batch", "0")]
+                    self.assertEqual(self.sum(*steps), "4.500(0=3.000,batch=1.500)")
+                    self.assertTrue(self.known(steps[0][0]))
+                    self.assertTrue(self.known(f"{scope}/{name}"))
+
+    def test_forged(self):
+        """By a user who has been given cgroups: what he uses there is not the job's."""
+        step = f"{SCOPE}/job_{JOB}/step_0"
+        for group in FORGED + OTHERS:
+            with self.subTest(group):
+                self.assertEqual(self.sum((group, 9000000)), "")
+                self.assertEqual(self.sum((group, 9000000), (step, 1000), (group, 9000000)), "0.001(0=0.001)")
+                self.assertFalse(self.known(group))
+
+    def test_without_sluid(self):
+        self.assertEqual(self.sum((f"{SCOPE}/{SLUID}/step_0", 1000), (f"{SCOPE}//step_0", 1000), sluid=""), "")
+        self.assertEqual(self.sum((f"{SCOPE}/job_{JOB}/step_0", 1000), sluid=""), "0.001(0=0.001)")
+
+
+if __name__ == "__main__":
+    unittest.main()
