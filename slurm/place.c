@@ -18,6 +18,10 @@
 
 #define KEY_MAX 64U
 
+#define CLASS "class"
+/* Beside the class of a job, where the controller was not asked. xschedd does not look at it. */
+#define CLASS_MARK "user.xsched-slurm.not-asked"
+
 /* Finds the innermost cgroup of the job, by its number or, since Slurm 26.05, by its SLUID. Returns where "/step_M"
  * begins. */
 static const char *find_step(const char *path, uint32_t job) {
@@ -122,7 +126,21 @@ int place_set(int fd, const char *key, const char *value) {
         return fsetxattr(fd, attribute(key, name), value, strlen(value), 0) < 0 ? negative_errno() : 0;
 }
 
-bool place_has(int fd, const char *key) {
+/* Whatever another step does meanwhile, a class that is marked is not taken for one that was asked for. */
+int place_set_class(int fd, const char *class, bool asked) {
+        if (!asked) {
+                if (place_has_class(fd))
+                        return 0;
+                if (fsetxattr(fd, CLASS_MARK, "yes", strlen("yes"), 0) < 0)
+                        return negative_errno();
+        }
+        int r = place_set(fd, CLASS, class);
+        if (r >= 0 && asked && fremovexattr(fd, CLASS_MARK) < 0 && errno != ENODATA)
+                return negative_errno();
+        return r;
+}
+
+bool place_has_class(int fd) {
         char name[KEY_MAX];
-        return fgetxattr(fd, attribute(key, name), NULL, 0) >= 0;
+        return fgetxattr(fd, attribute(CLASS, name), NULL, 0) >= 0 && fgetxattr(fd, CLASS_MARK, NULL, 0) < 0;
 }

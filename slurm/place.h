@@ -23,6 +23,12 @@ int place_read(uint32_t job, char **ret_job, char **ret_step);
  * closes. */
 int place_open(const char *path);
 
-/* Set, and look for, the attribute user.xsched.KEY of the directory. */
+/* Sets the attribute user.xsched.KEY of the directory. */
 int place_set(int fd, const char *key, const char *value);
-bool place_has(int fd, const char *key);
+
+/* Sets the class of the job. Where it is not `asked` the controller could not be: the class is marked, counts
+ * meanwhile, and never replaces one that is not marked. */
+int place_set_class(int fd, const char *class, bool asked);
+
+/* Whether the job has a class that is not marked. */
+bool place_has_class(int fd);

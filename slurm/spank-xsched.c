@@ -137,20 +137,22 @@ static void set_environment(spank_t spank) {
 
 /* --- the cgroup of the job --- */
 
-/* The first step of a job on a node asks the controller; those after it find the attribute. */
+/* The first step of a job on a node asks the controller; those after it find the attribute. Where the controller could
+ * not be asked the next step asks again. */
 static void set_class(int job_fd, uint32_t job, int ac, char *argv[]) {
         Answer a = {0};
         int r = 0;
 
-        if (place_has(job_fd, "class"))
+        if (place_has_class(job_fd))
                 return;
         if (mapping_asks_controller(ac, argv))
                 r = ask_job(HELPER, job, ASK_TIMEOUT, &a);
         if (r < 0)
                 report(r, "partition and QOS of job %u", (unsigned) job);
         /* Without an answer the class for every job counts. */
-        const char *class = r < 0 ? mapping_class(ac, argv, NULL, NULL) : mapping_class(ac, argv, a.partition, a.qos);
-        r = class ? place_set(job_fd, "class", class) : 0;
+        bool asked = r >= 0;
+        const char *class = asked ? mapping_class(ac, argv, a.partition, a.qos) : mapping_class(ac, argv, NULL, NULL);
+        r = class ? place_set_class(job_fd, class, asked) : 0;
         if (r < 0)
                 report(r, "class of job %u", (unsigned) job);
 }

@@ -34,6 +34,24 @@ class Mapping(ClusterCase):
         self.assertEqual(self.get("Priority", self.client_of_step(job, "batch"), CLIENT), IDLE)
         self.cancel(job)
 
+    def test_asked_again(self):
+        """Where the controller could not be asked the class for every job counts, until a step is told."""
+        helper, go = "/usr/libexec/xsched-slurm", "/run/pocl/go"
+        cluster.map_classes(cluster.MAPPING + " class=idle")
+        self.addCleanup(cluster.map_classes)
+        os.mkfifo(go)
+        os.rename(helper, helper + ".away")
+        try:
+            job = self.sbatch("-p", "bulk", script=["{client} &", f"read x <{go}", "srun {client} &", "wait"])
+            batch = self.client_of_step(job, "batch")
+            self.assertEqual(self.get("Priority", batch, CLIENT), IDLE)
+        finally:
+            os.rename(helper + ".away", helper)
+        inside.write(go, "\n")
+        step = self.client_of_step(job, "0")
+        self.assertEqual([self.get("Priority", c, CLIENT) for c in (batch, step)], [BATCH, BATCH])
+        self.cancel(job)
+
     def test_what_nobody_maps(self):
         job = self.sbatch("-p", "other", script=["{client}"])
         self.assertEqual(self.get("Priority", self.client_of_step(job, "batch"), CLIENT), 0)
@@ -61,6 +79,7 @@ class Requests(ClusterCase):
         self.assertEqual(self.priority("--gpu-priority=99"), BATCH)
         self.assertEqual(self.priority("--gpu-priority=-77"), -77)
         self.assertEqual(self.priority(XSCHED_PRIORITY="99", XSCHED_CLASS="system"), BATCH)
+        # Each of them would raise.
         self.assertEqual(
             self.priority(SLURM_JOB_QOS="urgent", SLURM_JOB_PARTITION="online", SLURM_SPANK_class="system"), BATCH
         )

@@ -4,6 +4,9 @@
  * What the plugin of Slurm takes from users, from the administrator and from the kernel, without Slurm
  */
 
+#include <fcntl.h>
+#include <sys/xattr.h>
+
 #include "common/macro.h"
 #include "common/shim-list.h"
 #include "common/time-util.h"
@@ -158,6 +161,34 @@ static void test_place(void **state) {
         assert_int_equal(place_open(""), -EINVAL);
 }
 
+static void check_class(int fd, const char *expected, bool settled) {
+        char value[64] = "";
+
+        assert_true(fgetxattr(fd, "user.xsched.class", value, sizeof(value) - 1) >= 0);
+        assert_string_equal(value, expected);
+        assert_int_equal(place_has_class(fd), settled);
+}
+
+/* What is said where the controller could not be asked counts until a step was told better. */
+static void test_class(void **state) {
+        char path[] = "test-slurm.XXXXXX";
+
+        assert_non_null(mkdtemp(path));
+        _cleanup_close_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        assert_true(fd >= 0);
+        assert_false(place_has_class(fd));
+        assert_int_equal(place_set_class(fd, "idle", false), 0);
+        check_class(fd, "idle", false);
+        assert_int_equal(place_set_class(fd, "idle", false), 0);
+        check_class(fd, "idle", false);
+        assert_int_equal(place_set_class(fd, "batch", true), 0);
+        check_class(fd, "batch", true);
+        /* A step that has asked for longer, in vain. */
+        assert_int_equal(place_set_class(fd, "idle", false), 0);
+        check_class(fd, "batch", true);
+        assert_int_equal(rmdir(path), 0);
+}
+
 /* --- what the controller tells --- */
 
 static void test_answer(void **state) {
@@ -218,6 +249,7 @@ int main(int argc, char *argv[]) {
                         cmocka_unit_test(test_valid_arguments),
                         cmocka_unit_test(test_mapping),
                         cmocka_unit_test(test_place),
+                        cmocka_unit_test(test_class),
                         cmocka_unit_test(test_answer),
                         cmocka_unit_test_prestate(test_asking, argv[0]),
                         cmocka_unit_test(test_lists),
