@@ -25,7 +25,10 @@ if [ -e "$1" ]; then
         rm -rf "$host$staged"
         mkdir -p "$host$staged"
         cp "$@" "$host$staged/"
-        on_host sh -c "DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $staged/*.deb"
+        # Nobody answers dpkg when it asks about a file below /etc that was changed there: what the host has stays. The
+        # image may be an older one, when an upgrade is taken back.
+        on_host sh -c "DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends --allow-downgrades \
+                -o Dpkg::Options::=--force-confold $staged/*.deb"
 fi
 
 mkdir -p "$host/etc/xsched/classes.d"

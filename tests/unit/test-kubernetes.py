@@ -9,8 +9,10 @@ import copy
 import glob
 import json
 import os
+import re
 import subprocess
 import sys
+import tempfile
 import unittest
 
 import jsonschema
@@ -114,8 +116,68 @@ class Manifests(unittest.TestCase):
             self.assertEqual(set(mounts), volumes)
             self.assertEqual(d["spec"]["selector"]["matchLabels"], d["spec"]["template"]["metadata"]["labels"])
 
-    def test_script(self):
-        subprocess.run(["sh", "-n", f"{ROOT}/base/install.sh"], check=True)
+    def test_packages(self):
+        """Those that the manual has in the image are all that a host needs, and no others."""
+        with open(f"{ROOT}/../man/xsched-kubernetes.7.scd", encoding="utf-8") as f:
+            lines = [i for i in f if re.match(r"\s*# cp ", i)]
+        named = [i for line in lines for i in re.findall(r" ([a-z0-9-]+)\\_\\\*\.deb", line)]
+        self.assertEqual(len(named), sum(line.count(".deb") for line in lines))
+        with open(f"{ROOT}/../debian/control", encoding="utf-8") as f:
+            stanzas = re.split(r"\n\n+", f.read())[1:]
+        depends = {
+            re.search("^Package: (.*)", s).group(1): re.search(r"^Depends:((\n .*)+)", s, re.M).group(1)
+            for s in stanzas
+        }
+        wanted, found = ["xsched", "xsched-exporter"], set()
+        while wanted:
+            package = wanted.pop()
+            found.add(package)
+            wanted += [p for p in depends if re.search(rf"^ {re.escape(p)}\b(?!-)", depends[package], re.M)]
+        self.assertEqual(set(named), found)
+
+
+# What the script calls: each writes down what it was called with. The host is another directory.
+STAND_IN = """#!/bin/sh
+case $0 in
+*/nsenter)
+        while [ "$1" != -- ]; do shift; done
+        shift
+        exec "$@" ;;
+esac
+echo "${0##*/} $*" >>"$LOG"
+"""
+
+
+class Script(unittest.TestCase):
+    def test_installs(self):
+        """Without anybody to answer a question."""
+        with tempfile.TemporaryDirectory() as directory:
+            host, programs, packages, log = (f"{directory}/{i}" for i in ("host", "bin", "packages", "log"))
+            for i in (f"{host}/run/systemd/system", programs, packages):
+                os.makedirs(i)
+            with open(f"{packages}/xsched_1_amd64.deb", "wb"):
+                pass
+            for name in ("nsenter", "apt-get", "systemctl", "xschedctl"):
+                with open(f"{programs}/{name}", "w", encoding="ascii") as f:
+                    f.write(STAND_IN)
+                os.chmod(f"{programs}/{name}", 0o755)
+            with open(f"{ROOT}/base/install.sh", encoding="utf-8") as f:
+                text = f.read()
+            self.assertEqual(text.count("host=/proc/1/root\n"), 1)
+            subprocess.run(
+                ["sh", "-s", "--", packages, f"{ROOT}/base", f"{ROOT}/base/classes"],
+                input=text.replace("host=/proc/1/root\n", f"host={host}\n"),
+                env={"PATH": f"{programs}:{os.environ['PATH']}", "LOG": log},
+                text=True,
+                check=True,
+            )
+            with open(log, encoding="utf-8") as f:
+                (apt,) = [i.split() for i in f if i.startswith("apt-get")]
+            self.assertEqual(os.listdir(f"{host}/var/lib/xsched-install"), ["xsched_1_amd64.deb"])
+            self.assertEqual(len(os.listdir(f"{host}/etc/xsched/classes.d")), len(os.listdir(f"{ROOT}/base/classes")))
+        self.assertEqual(apt[1:3], ["install", "-y"])
+        self.assertIn("--allow-downgrades", apt)
+        self.assertEqual(apt[apt.index("-o") + 1], "Dpkg::Options::=--force-confold")
 
 
 if __name__ == "__main__":
