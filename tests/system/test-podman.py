@@ -185,10 +185,12 @@ class WithPodman(Case):
     def test_class(self):
         box = self.box(DEVICE, "--annotation=io.kubernetes.pod.name=web-1", "--annotation=xsched.org/weight=7")
         uid, command, group, path = self.registered()
+        at_once = self.settings(path)
         self.assertEqual((uid, command), (0, "neighbour"))
         full = json.loads(run("podman", "inspect", box.name))[0]["Id"]
         self.assertEqual(self.get("Container", path, CLIENT), f"podman:{full}")
-        self.settle(path, (-50, "batch"))
+        # At once, whatever systemd has still to tell: the hook has run before anything in the container.
+        self.assertEqual(at_once, (-50, "batch"))
         weights = {g[0]: self.get("Weight", g[-1], inside.GROUP) for g in self.call("ListGroups")[0]}
         self.assertEqual(weights[container_of(group)], 7)
         self.assertEqual(attributes_of(group), {"class": "batch", "label.pod": "web-1", "lower.weight": "7"})
@@ -260,6 +262,15 @@ class WithPodman(Case):
         _, _, group, path = self.registered()
         self.assertEqual(attributes_of(group), {"class": "interactive", "lower.priority": "200"})
         self.settle(path, (50, "interactive"))
+
+    def test_attributes_from_within(self):
+        """Root in a container raises himself only where the engine lets him write to the host's cgroupfs."""
+        script = "import os; os.setxattr('/sys/fs/cgroup', 'user.xsched.priority', b'77')"
+        for options, written in (((), False), (("--systemd=always",), True), (("--privileged",), True)):
+            with self.subTest(options):
+                status, _, errors = podman(DEVICE, *options, command=("python3", "-c", script))
+                self.assertEqual(status == 0, written, errors)
+                self.assertEqual("Read-only file system" in errors, not written, errors)
 
     def test_what_was_there_stays(self):
         """The user's own variables, the image's own file, and another vendor's device, whose library is not there."""
@@ -338,19 +349,26 @@ class WithPodman(Case):
         write(f"/home/{USER}/.config/containers/storage.conf", '[storage]\ndriver = "vfs"\n')
         run("mkdir", "-p", f"/run/user/{UID}")
         run("chown", "-R", USER, f"/home/{USER}", f"/run/user/{UID}")
+        self.check_rootless({}, 0)
+        self.check_rootless({"priority": "-5"}, -5)
+
+    def check_rootless(self, annotations, priority):
+        """The class of the device would raise."""
         box = self.box(
             "--device=xsched.org/class=interactive",
-            "--annotation=xsched.org/priority=-5",
+            *(f"--annotation=xsched.org/{k}={v}" for k, v in annotations.items()),
             "--cgroups=split",
             engine=(*AS_USER, *ENGINE, "--cgroup-manager=cgroupfs"),
             image=f"/home/{USER}/image",
         )
         uid, command, group, path = self.registered()
+        self.assertEqual(self.get("Priority", path, CLIENT), priority)
         self.assertEqual((uid, command), (UID, "neighbour"))
-        self.assertEqual(attributes_of(group), {"class": "interactive", "lower.priority": "-5"})
-        until(lambda: self.get("Priority", path, CLIENT) == -5, "what he asked for")
+        lowered = {f"lower.{k}": v for k, v in annotations.items()}
+        self.assertEqual(attributes_of(group), {"class": "interactive", **lowered})
         status, errors = box.end()
         self.assertEqual(status, 0, errors)
+        until(lambda: self.get("NClients") == 0, "it to be gone")
 
 
 if __name__ == "__main__":
