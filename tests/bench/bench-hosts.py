@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Many hosts on one machine: bench-hosts.py [--hosts=N] [--gpus=N] [--events=N] [--seed=N]; prints JSON
+"""Many hosts on one machine: bench-hosts.py [--hosts=N] [--gpus=N] [--events=N] [--rounds=N] [--seed=N]
+               [--launch=MS] [--load=SECONDS]; prints JSON
 
 Each host is an xschedd on a private bus, with fake GPUs that two programs share each. On hosts that are drawn at random
 all programs go to work, something happens (the service is killed, stopped, or hangs and is killed; the bus dies;
-programs die and others come), and work goes on. Then all services die at once. After each of these everybody has to be
-registered once, as before, with the settings that were made at run time, and what was computed has to be right.
+programs die and others come), and work goes on. Then the programs of all hosts work, and until the end: in each round
+several hosts meet with something at the same time, and at last all services die at once. After each of these all
+programs have to be registered once, as before, with the settings that were made at run time, and to get on, on the
+other hosts, too; and what was computed has to be right.
 
-Measured: memory, with and without programs; CPU time of all services together while nobody works, and for a launch.
+Measured: memory, without programs, with them, and while all work; CPU time of all services and buses together while
+no program works, while all do, and for a launch.
 """
 
 import json
@@ -24,11 +28,12 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../lib"))
 from harness import CLIENT, DEVICE, GROUP, MANAGER, NAME, PATH, Bus, Program, Service, proc, until  # noqa: E402
 
-CONFIG = "[Scheduler]\nTimeSlice=5ms\n[Limits]\nMaxClientsPerUser=200\n[Log]\nLevel=warning\n"
+CONFIG = "[Limits]\nMaxClientsPerUser=200\n[Log]\nLevel=warning\n"
 WEIGHTS = (100, 33)  # a process itself only lowers
 ATTACHED = 2
-IDLE_S = 5
 STEPS = 5  # of each program, on either side of what happens
+TOGETHER = 8  # hosts to which something happens at the same time, at most
+WORKING_GPUS = 2  # of each host, while all hosts work: one machine has to carry them
 LONG = 120  # s, that a busy machine may take for many
 
 
@@ -43,20 +48,26 @@ def pss_kb(pid):
     return int(re.search(r"^Pss:\s+(\d+)", proc(pid, "smaps_rollup"), re.M)[1])
 
 
+def cpu_us(pid):
+    """Of all threads of a process: the kernel's clock of it."""
+    return time.clock_gettime_ns((~pid << 3) | 2) / 1000
+
+
 def check(condition, what):
     if not condition:
         raise AssertionError(what)
 
 
 class Host:
-    def __init__(self, directory, n_gpus):
+    def __init__(self, directory, n_gpus, rng):
         os.mkdir(directory)
+        self.rng = rng
         self.bus = Bus(directory)
         self.service = Service(self.bus, directory, keep=True, config=CONFIG)
         self.c = self.bus.connect()
         self.gpus = [f"pci:0000:{i + 1:02x}:00.0" for i in range(n_gpus)]
-        self.programs = []
-        self.cpu_before_us = 0  # of services that are gone
+        self.programs, self.n_at_work = [], 0
+        self.cpu_before_us = 0  # of services and buses that are gone
 
     def call(self, member, signature="", *args):
         r = self.c.call(NAME, PATH, MANAGER, member, signature, *args)
@@ -101,19 +112,29 @@ class Host:
 
     # --- work ---
 
-    def begin(self):
-        for p in self.programs:
-            p.tell("work")
-        for p in self.programs:
+    def begin(self, launch_ms=1, n_gpus=None):
+        """On the first GPUs, or all."""
+        self.launch_ms, self.n_at_work = launch_ms, len(WEIGHTS) * (n_gpus or len(self.gpus))
+        for p in self.at_work:
+            p.tell(f"work {launch_ms}")
+        for p in self.at_work:
             p.expect("working", LONG)
 
-    def progress(self):
-        for p in self.programs:
-            p.tell("progress")
-        return [int(p.line(LONG)) for p in self.programs]
+    @property
+    def at_work(self):
+        return self.programs[: self.n_at_work]
 
-    def gets_on(self, when):
-        start = self.progress()
+    def progress(self):
+        for p in self.at_work:
+            p.tell("progress")
+        return [int(p.line(LONG)) for p in self.at_work]
+
+    def steps(self):
+        """Of all programs, from when they began to live."""
+        return sum(int(p.ask("progress", LONG)) for p in self.programs)
+
+    def gets_on(self, when, start=None):
+        start = start or self.progress()
         until(
             lambda: all(now >= then + STEPS for now, then in zip(self.progress(), start)),
             f"everybody to get on {when}",
@@ -124,59 +145,63 @@ class Host:
     def rest(self):
         """How many steps there were since they began to live, all of them right."""
         total = 0
-        for p in self.programs:
+        for p in self.at_work:
             p.tell("rest")
-        for p in self.programs:
+        for p in self.at_work:
             steps, value = map(int, p.line(LONG).split())
             check(value == expected_sum(steps), f"{steps} steps came to {value}")
             check(p.counters()["launches"] == steps, "a launch without a step, or a step without its launch")
             total += steps
         return total
 
-    # --- what happens ---
-
-    def count_cpu(self):
-        """Of the service, before it dies."""
-        self.cpu_before_us += int(proc(self.service.pid, "schedstat").split()[0]) / 1000
+    # --- what happens: what goes, and what comes back ---
 
     def cpu_us(self):
-        return self.cpu_before_us + int(proc(self.service.pid, "schedstat").split()[0]) / 1000
+        return self.cpu_before_us + cpu_us(self.service.pid) + cpu_us(self.bus.process.pid)
 
     def stop(self):
-        self.count_cpu()
+        self.cpu_before_us += cpu_us(self.service.pid)
         self.service.stop()
 
     def kill(self):
-        self.count_cpu()
+        self.cpu_before_us += cpu_us(self.service.pid)
         self.service.kill()
 
     def hang(self):
         self.service.freeze()
         self.gets_on("while the service hangs")
-        self.count_cpu()
+        self.cpu_before_us += cpu_us(self.service.pid)
         self.service.process.kill(signal.SIGABRT)
         self.service.thaw()
         check(self.service.process.wait() == -signal.SIGABRT, "the watchdog's signal does not end it")
 
     def lose_bus(self):
-        self.count_cpu()
+        self.cpu_before_us = self.cpu_us()
         self.c.close()
-        self.bus.restart()
+        self.bus.end()
         check(self.service.process.wait() == 1, "it goes on without a bus")
 
-    def start(self, bus_is_new=False):
-        self.service.start()
-        if bus_is_new:
-            self.c = self.bus.connect()
-
-    def replace(self, rng):
-        """Half of the programs die; others come."""
-        for n in rng.sample(range(len(self.programs)), len(self.programs) // 2):
+    def replace(self):
+        """Half of the programs die."""
+        self.gone = sorted(self.rng.sample(range(len(self.programs)), len(self.programs) // 2))
+        for n in self.gone:
             self.programs[n].end()
-            self.programs[n] = self.start_program(n)
-            self.programs[n].expect("ready", LONG)
-            self.programs[n].tell("work")
-            self.programs[n].expect("working", LONG)
+
+    def come_back(self, what):
+        if what in ("stop", "kill", "hang"):
+            self.service.start()
+        elif what == "lose_bus":
+            self.bus.start_again()
+            self.service.start()
+            self.c = self.bus.connect()
+        elif what == "replace":
+            for n in self.gone:
+                self.programs[n] = self.start_program(n)
+            for n in self.gone:
+                self.programs[n].expect("ready", LONG)
+                if n < self.n_at_work:
+                    self.programs[n].tell(f"work {self.launch_ms}")
+                    self.programs[n].expect("working", LONG)
 
     def end(self):
         for p in self.programs:
@@ -189,8 +214,8 @@ class Host:
 class Bench:
     def __init__(self, directory, n_hosts, n_gpus, seed):
         self.rng = random.Random(seed)
-        self.hosts = [Host(os.path.join(directory, str(i)), n_gpus) for i in range(n_hosts)]
-        self.happened = {}
+        self.hosts = [Host(os.path.join(directory, str(i)), n_gpus, self.rng) for i in range(n_hosts)]
+        self.happened, self.struck = {}, {}
 
     def memory(self):
         """Of a host, KiB: the service, its bus, and all that there is of its programs."""
@@ -228,36 +253,74 @@ class Bench:
     def happen(self, what):
         """At work on one host. Returns steps, and CPU time of the service in us."""
         host = self.rng.choice(self.hosts)
-        before, cpu, steps = host.state(), host.cpu_us(), sum(host.progress())
+        before, cpu, steps = host.state(), host.cpu_us(), host.steps()
         host.begin()
         host.gets_on("at first")
-        if what == "replace":
-            host.replace(self.rng)
-        elif what != "nothing":
+        if what != "nothing":
             getattr(host, what)()
-            host.start(what == "lose_bus")
+            host.come_back(what)
         host.gets_on(f"after {what}")
         self.check_state(host, before, what != "replace")
         steps = host.rest() - steps
         self.happened[what] = self.happened.get(what, 0) + 1
         return steps, host.cpu_us() - cpu
 
+    # --- all at work ---
+
+    def begin(self, launch_ms):
+        for h in self.hosts:
+            h.begin(launch_ms, WORKING_GPUS)
+
+    def progress(self):
+        return [h.progress() for h in self.hosts]
+
+    def get_on(self, when, but=()):
+        """All hosts' programs work: without a service or a bus, too."""
+        waited = {h: h.progress() for h in self.hosts if h not in but}
+        for h, start in waited.items():
+            h.gets_on(when, start)
+
+    def round(self):
+        """Several hosts at the same time: all that goes is gone before the first comes back."""
+        struck = self.rng.sample(self.hosts, self.rng.randint(2, min(TOGETHER, len(self.hosts))))
+        whats = [self.rng.choice(EVENTS) for _ in struck]
+        before = [h.state() for h in struck]
+        for h, what in zip(struck, whats):
+            getattr(h, what)()
+        self.get_on("while others are gone", [h for h, what in zip(struck, whats) if what == "replace"])
+        for h, what in zip(struck, whats):
+            h.come_back(what)
+        for h, what, b in zip(struck, whats, before):
+            self.check_state(h, b, what != "replace")
+        self.get_on(f"after {', '.join(whats)}")
+        for what in whats:
+            self.struck[what] = self.struck.get(what, 0) + 1
+        return len(struck)
+
     def all_die(self):
         before = [h.state() for h in self.hosts]
         for h in self.hosts:
             h.kill()
+        self.get_on("without any service")
         start = time.monotonic()
         for h in self.hosts:
-            h.start()
+            h.come_back("kill")
         for h, b in zip(self.hosts, before):
             self.check_state(h, b)
         return time.monotonic() - start
 
-    def idle(self):
-        """CPU time of all services in the time in which nobody works, us a second."""
+    def rest(self):
+        """All steps of the programs that live, each of which is right."""
+        return sum(h.rest() for h in self.hosts)
+
+    def cpu_in(self, seconds):
+        """CPU time of all services and buses, us a second, and steps of all programs a second."""
+        steps = sum(map(sum, self.progress()))
         start, cpu = time.monotonic(), sum(h.cpu_us() for h in self.hosts)
-        time.sleep(IDLE_S)  # what is measured is this time
-        return (sum(h.cpu_us() for h in self.hosts) - cpu) / (time.monotonic() - start)
+        time.sleep(seconds)  # what is measured is this time
+        took = time.monotonic() - start
+        cpu = sum(h.cpu_us() for h in self.hosts) - cpu
+        return cpu / took, (sum(map(sum, self.progress())) - steps) / took
 
     def end(self):
         for h in self.hosts:
@@ -267,25 +330,38 @@ class Bench:
 EVENTS = ("kill", "stop", "hang", "lose_bus", "replace")
 
 
-def measure(bench, n_events):
+def measure(bench, options):
     result = {"hosts": len(bench.hosts), "gpus": len(bench.hosts[0].gpus), "empty_kb": bench.memory()}
     bench.populate()
     result["full_kb"] = bench.memory()
     result["programs"] = sum(len(h.programs) for h in bench.hosts)
-    result["idle_cpu_us_per_s"] = bench.idle()
+    result["idle_cpu_us_per_s"], _ = bench.cpu_in(options["load"])
     steps, cpu = bench.happen("nothing")
     result["launches"], result["cpu_us_per_launch"] = steps, cpu / steps
+    n_events, n_rounds = options["events"], options["rounds"]
     for n in range(n_events):
         what = EVENTS[n] if n < len(EVENTS) else bench.rng.choice(EVENTS)
         print(f"{n + 1} of {n_events}: {what}", file=sys.stderr, flush=True)
         bench.happen(what)
-    result["all_back_s"] = bench.all_die()
     result["happened"] = bench.happened
+    bench.begin(options["launch"])
+    bench.get_on("at first")
+    result["load_ms"], result["load_gpus"] = options["launch"], min(WORKING_GPUS, len(bench.hosts[0].gpus))
+    result["load_cpu_us_per_s"], result["load_launches_per_s"] = bench.cpu_in(options["load"])
+    result["load_kb"] = bench.memory()
+    result["most_together"] = 0
+    for n in range(n_rounds):
+        result["most_together"] = max(result["most_together"], bench.round())
+        print(f"round {n + 1} of {n_rounds}", file=sys.stderr, flush=True)
+    result["rounds"], result["struck"] = n_rounds, bench.struck
+    result["all_back_s"] = bench.all_die()
+    bench.get_on("at last")
+    result["right_steps"] = bench.rest()
     return result
 
 
 def main():
-    options = {"hosts": 100, "gpus": 8, "events": 40, "seed": 1}
+    options = {"hosts": 100, "gpus": 8, "events": 10, "rounds": 10, "seed": 1, "launch": 100, "load": 10}
     for argument in sys.argv[1:]:
         key, _, value = argument.removeprefix("--").partition("=")
         check(key in options, f"unknown option {argument}")
@@ -295,7 +371,7 @@ def main():
     directory = tempfile.mkdtemp(prefix="xsched-hosts-")
     try:
         bench = Bench(directory, options["hosts"], options["gpus"], options["seed"])
-        print(json.dumps(measure(bench, options["events"]), indent=1))
+        print(json.dumps(measure(bench, options), indent=1))
         bench.end()
     finally:
         shutil.rmtree(directory, ignore_errors=True)

@@ -353,7 +353,7 @@ def run_fleet(options):
 
 def run_hosts(options):
     os.environ.update(XSCHEDD=f"{options.build}/service/xschedd", TEST_CLIENT=f"{options.build}/tests/lib/test-client")
-    words = ["--hosts=8", "--events=6"] if options.quick else []
+    words = ["--hosts=8", "--events=6", "--rounds=2", "--load=1"] if options.quick else []
     command = ["/usr/bin/python3", os.path.join(HERE, "bench-hosts.py"), *words]
     keep(options, "hosts", command, json.loads(run(command)))
 

@@ -77,6 +77,9 @@ class Bus:
     def restart(self):
         """Killed, and another one in its place. Nobody stays connected."""
         self.end()
+        self.start_again()
+
+    def start_again(self):
         os.unlink(self.path)
         self._start(self.directory, self.path)
         os.chmod(self.path, 0o777)

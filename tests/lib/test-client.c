@@ -12,15 +12,16 @@
  *   sample MS     launches on the first queue for so long, each completed at once, and whether they were watched
  *                 meanwhile: "LAUNCHES NS LAUNCHES NS NS", in the time that nobody watched, in the rest, and the
  *                 longest piece of that
- *   work          launches on the first queue one after the other from now on, in the background, each one step of a
- *                 sum: "working"
+ *   work [MS]     launches on the first queue one after the other from now on, in the background, each one step of a
+ *                 sum, and MS of device time: "working"
  *   stream        as work, but the next launch waits while one runs: "streaming"
  *   progress      steps so far
  *   worked        microseconds that they took, without the waits in between
  *   rest          no more of that, when the last has passed: "STEPS SUM"
  *   counters      "STATE QUEUES LAUNCHES TRACKED WAITED"
  *
- * The end of the input ends it, with status 0; a queue's "device time" is one millisecond a launch.
+ * The end of the input ends it, with status 0; a queue's "device time" is one millisecond a launch where it is not
+ * said.
  */
 
 #include <inttypes.h>
@@ -104,7 +105,7 @@ static pthread_t worker;
 static _Atomic bool resting = true;
 static _Atomic unsigned long n_steps;
 static _Atomic uint64_t worked_ns;
-static uint64_t sum;
+static uint64_t sum, launch_ms = 1;
 
 typedef struct Launch {
         bool tracked, over;
@@ -112,7 +113,7 @@ typedef struct Launch {
 
 /* A launch runs. Asleep: how busy the machine is does not matter to the device. */
 static void run_launch(void *userdata) {
-        const struct timespec device_time = {.tv_nsec = (long) NSEC_PER_MSEC};
+        const struct timespec device_time = ns_to_timespec(launch_ms * NSEC_PER_MSEC);
         Launch *l = userdata;
         uint64_t begin = now_ns();
 
@@ -121,7 +122,7 @@ static void run_launch(void *userdata) {
         worked_ns += now_ns() - begin;
         l->over = true;
         if (l->tracked)
-                xsched_queue_complete(queues[0], 1, NSEC_PER_MSEC);
+                xsched_queue_complete(queues[0], 1, launch_ms * NSEC_PER_MSEC);
 }
 
 static void *work(void *unused) {
@@ -175,8 +176,10 @@ static const char *obey(const char *line, char *answer, size_t size) {
                 sample(n, answer, size);
                 return answer;
         }
-        if (streq(verb, "work") && resting)
+        if (streq(verb, "work") && resting) {
+                launch_ms = CLAMP(n, 1UL, 1000UL);
                 return begin_work(work, "working");
+        }
         if (streq(verb, "stream") && resting)
                 return begin_work(stream, "streaming");
         if (streq(verb, "worked")) {

@@ -22,6 +22,24 @@ const char *discipline_to_string(Discipline d) {
         return discipline_names[d];
 }
 
+/* --- what has to hold --- */
+
+uint64_t fleet_bound(const FleetConfig *config, const Trace *trace) {
+        uint64_t launch = 0;
+
+        for (size_t i = 0; i < trace->n; i++)
+                if (trace->jobs[i].class != CLASS_INTERACTIVE)
+                        launch = MAX(launch, trace->jobs[i].launch_ns);
+        return launch + MAX(config->policy.timeslice_ns, config->policy.starve_run_ns);
+}
+
+/* A turn may have begun by a bound before the request came. */
+uint64_t fleet_bound_behind(const FleetConfig *config, uint64_t bound_ns, uint64_t took_ns) {
+        uint64_t every = config->policy.starve_ns;
+
+        return bound_ns * (1 + (every > 0 ? (took_ns + bound_ns) / every : 0));
+}
+
 /* --- which GPU is next: a heap by next_ns --- */
 
 static bool before(const Gpu *a, const Gpu *b) {
@@ -231,6 +249,8 @@ int fleet_run(const FleetConfig *config, const Trace *trace, FleetResult *ret) {
                         .n_gpus = (size_t) config->n_hosts * config->gpus_per_host,
                         .n_jobs = trace->n,
                         .result = ret,
+                        .ops = config->ops ?: &policy_tree_ops,
+                        .bound_ns = fleet_bound(config, trace),
         };
 
         *ret = (FleetResult){0};
@@ -240,7 +260,7 @@ int fleet_run(const FleetConfig *config, const Trace *trace, FleetResult *ret) {
         for (size_t i = 0; f.jobs && i < f.n_jobs; i++) {
                 for (uint32_t k = 0; f.jobs[i].workers && k < f.jobs[i].of->n_gpus; k++)
                         if (f.jobs[i].workers[k].entity)
-                                policy_tree_ops.entity_free(f.jobs[i].workers[k].entity, ret->end_ns);
+                                f.ops->entity_free(f.jobs[i].workers[k].entity, ret->end_ns);
                 job_free(f.jobs + i);
         }
         for (size_t i = 0; f.gpus && i < f.n_gpus; i++)

@@ -20,8 +20,8 @@
  *   DISCIPLINE_EXCLUSIVE     one worker a GPU
  *   DISCIPLINE_TIME_SLICING  shared: all that have work get equal parts at the same time, as by slices that are short
  *                            beside all else; a change from one to the next costs nothing
- *   DISCIPLINE_XSCHED        shared: policy/ decides, level 1 (the gate) carries it out: a launch that runs is never
- *                            stopped, and a worker begins FLEET_HANDOVER_NS after it was released
+ *   DISCIPLINE_XSCHED        shared: policy/ decides (FleetConfig.ops), level 1 (the gate) carries it out: a launch
+ * that runs is never stopped, and a worker begins FLEET_HANDOVER_NS after it was released
  *
  * Nothing here uses a clock or anything random but the trace's seed, so a run can be made again.
  */
@@ -50,9 +50,14 @@ typedef struct Fleet Fleet;
 typedef struct Gpu Gpu;
 typedef struct Job Job;
 
+/* When a request came, and how much training the GPU had had and had wanted (Gpu) by then. */
+typedef struct Request {
+        uint64_t came_ns, low_ns, wanted_ns;
+} Request;
+
 /* Requests that wait, the oldest first: a ring. */
 typedef struct Requests {
-        uint64_t *came_ns;
+        Request *all;
         size_t size, first, n;
 } Requests;
 
@@ -108,6 +113,8 @@ struct Gpu {
 
         uint64_t epoch_ns;
         uint64_t low_since_ns; /* training runs while a service has work; NSEC_INFINITY: not so */
+        uint64_t low_ns;       /* that training had of it */
+        uint64_t wanted_ns;    /* in which training had work */
 };
 
 typedef struct FleetConfig {
@@ -115,6 +122,7 @@ typedef struct FleetConfig {
         uint32_t n_hosts, gpus_per_host;
         uint32_t slots; /* workers on a shared GPU: its memory; at most FLEET_SLOTS_MAX */
         uint64_t seed;
+        const PolicyOps *ops; /* of DISCIPLINE_XSCHED; NULL: the default policy */
         PolicyConfig policy;
 } FleetConfig;
 
@@ -123,6 +131,12 @@ typedef struct FleetConfig {
 typedef struct FleetResult {
         Histogram requests; /* ns from a request to its end, less FLEET_REQUEST_NS */
         Histogram low;      /* ns without a break in which training ran while a service had work */
+
+        /* Of requests that came or waited while training had work on their GPU: ns from a request to its end in which
+         * training ran, all pieces together; and how many had more of it than fleet_bound_behind() allows. */
+        Histogram behind;
+        uint64_t n_behind_too_long;
+
         struct {
                 Histogram waits; /* ns from submission until it is placed */
                 double slowdown; /* sum of (end - submission) / duration; of services of latency / work, by request */
@@ -152,10 +166,20 @@ struct Fleet {
         size_t n_queued;
         Job *ended;
         FleetResult *result;
-        bool failed; /* memory ran out */
+        const PolicyOps *ops;
+        uint64_t bound_ns; /* fleet_bound() */
+        bool failed;       /* memory ran out */
 };
 
 const char *discipline_to_string(Discipline d);
+
+/* Under xsched, the longest that training may have the GPU while a service has work: the longest launch of its jobs,
+ * and a slice. A turn of the starvation floor is a slice, too. */
+uint64_t fleet_bound(const FleetConfig *config, const Trace *trace);
+
+/* The same for all the training together for which a request waits: a floor has one turn each StarveAfter=, so that a
+ * request that others' requests keep waiting longer than that meets another one. */
+uint64_t fleet_bound_behind(const FleetConfig *config, uint64_t bound_ns, uint64_t took_ns);
 
 /* Runs all jobs to their ends. 0 or -ENOMEM. */
 int fleet_run(const FleetConfig *config, const Trace *trace, FleetResult *ret);

@@ -33,7 +33,7 @@ static void on_grant(void *owner, const PolicyGrant *grant, void *userdata) {
 static void dispatch(Gpu *g, uint64_t now) {
         for (unsigned i = 0; i < ROUNDS_MAX && (g->touched || g->wake_ns <= now); i++) {
                 g->touched = false;
-                g->wake_ns = policy_tree_ops.dispatch(g->policy, now);
+                g->wake_ns = g->fleet->ops->dispatch(g->policy, now);
                 if (g->wake_ns != NSEC_INFINITY)
                         g->wake_ns = MAX(g->wake_ns, now + NSEC_PER_USEC);
                 for (size_t k = 0; k < g->n; k++) {
@@ -46,7 +46,7 @@ static void dispatch(Gpu *g, uint64_t now) {
                                 w->turn = g->n_turns++;
                                 w->not_before_ns = now + FLEET_HANDOVER_NS;
                         } else if (!w->granted && w != g->current) {
-                                policy_tree_ops.entity_drained(w->entity, now);
+                                g->fleet->ops->entity_drained(w->entity, now);
                                 g->touched = true;
                         }
                 }
@@ -60,7 +60,7 @@ void gpu_worker_ready(Gpu *g, Worker *w, uint64_t burst_ns, uint64_t now) {
         w->left_ns = burst_ns;
         w->turn = g->n_turns++;
         if (g->policy) {
-                policy_tree_ops.entity_ready(w->entity, now);
+                g->fleet->ops->entity_ready(w->entity, now);
                 g->touched = true;
         }
 }
@@ -70,7 +70,7 @@ void gpu_worker_idle(Gpu *g, Worker *w, uint64_t now) {
         if (g->current == w)
                 g->current = NULL;
         if (g->policy) {
-                policy_tree_ops.entity_idle(w->entity, now);
+                g->fleet->ops->entity_idle(w->entity, now);
                 g->touched = true;
         }
 }
@@ -82,6 +82,14 @@ static size_t count_ready(const Gpu *g) {
 
         for (size_t i = 0; i < g->n; i++)
                 n += g->workers[i]->ready;
+        return n;
+}
+
+static size_t count_ready_training(const Gpu *g) {
+        size_t n = 0;
+
+        for (size_t i = 0; i < g->n; i++)
+                n += g->workers[i]->ready && !worker_is_service(g->workers[i]);
         return n;
 }
 
@@ -98,11 +106,17 @@ static void have(Worker *w, uint64_t ns) {
 static void advance(Gpu *g, uint64_t now) {
         FleetResult *r = g->fleet->result;
         uint64_t ns = now - g->now_ns, from = MIN(g->now_ns, r->span_ns);
-        size_t n = is_shared_by_launch(g) ? !!g->current : count_ready(g);
+        size_t n = is_shared_by_launch(g) ? !!g->current : count_ready(g), n_low = count_ready_training(g);
 
         g->now_ns = now;
+        if (ns > 0 && n_low > 0)
+                g->wanted_ns += ns;
         if (ns == 0 || n == 0)
                 return;
+        if (!is_shared_by_launch(g))
+                g->low_ns += ns * n_low / n;
+        else if (!worker_is_service(g->current))
+                g->low_ns += ns;
         r->busy_ns += (double) (MIN(now, r->span_ns) - from);
         if (is_shared_by_launch(g)) {
                 have(g->current, ns);
@@ -128,7 +142,7 @@ static void launch_over(Gpu *g, uint64_t now) {
 
         w->turn = g->n_turns++;
         if (!w->granted) {
-                policy_tree_ops.entity_drained(w->entity, now);
+                g->fleet->ops->entity_drained(w->entity, now);
                 g->touched = true;
         }
 }
@@ -280,7 +294,7 @@ int gpu_add(Gpu *g, Worker *w, uint64_t now) {
                 s.priority = worker_is_service(w) ? 50 : -50;
                 s.weight = weight_of(w);
                 s.party = (PolicyParty){.top = of->user, .owner = of->user, .user = of->user};
-                int r = policy_tree_ops.entity_new(g->policy, NULL, w, &s, now, &w->entity);
+                int r = g->fleet->ops->entity_new(g->policy, NULL, w, &s, now, &w->entity);
                 if (r < 0)
                         return r;
                 g->touched = true;
@@ -304,7 +318,7 @@ void gpu_remove(Gpu *g, Worker *w, uint64_t now) {
                         break;
                 }
         if (w->entity)
-                w->entity = policy_tree_ops.entity_free(w->entity, now);
+                w->entity = g->fleet->ops->entity_free(w->entity, now);
         g->touched = !!g->policy;
         fleet_look_at(g, now);
 }
@@ -321,10 +335,10 @@ int gpu_new(Gpu *g, Fleet *f, size_t number) {
         };
         if (f->config.discipline != DISCIPLINE_XSCHED)
                 return 0;
-        return policy_tree_ops.new(&f->config.policy, &(PolicyCallbacks){.grant = on_grant}, &g->policy);
+        return f->ops->new (&f->config.policy, &(PolicyCallbacks){.grant = on_grant}, &g->policy);
 }
 
 void gpu_done(Gpu *g) {
         if (g->policy)
-                g->policy = policy_tree_ops.free(g->policy);
+                g->policy = g->fleet->ops->free(g->policy);
 }

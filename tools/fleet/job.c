@@ -14,28 +14,28 @@ bool worker_is_service(const Worker *w) {
 
 /* --- requests --- */
 
-static bool requests_push(Requests *q, uint64_t came_ns) {
+static bool requests_push(Requests *q, Request request) {
         if (q->n == q->size) {
                 size_t size = MAX(2 * q->size, (size_t) 16);
-                uint64_t *all = calloc(size, sizeof(*all));
+                Request *all = calloc(size, sizeof(*all));
 
                 if (!all)
                         return false;
                 for (size_t i = 0; i < q->n; i++)
-                        all[i] = q->came_ns[(q->first + i) % q->size];
-                free(q->came_ns);
-                *q = (Requests){.came_ns = all, .size = size, .n = q->n};
+                        all[i] = q->all[(q->first + i) % q->size];
+                free(q->all);
+                *q = (Requests){.all = all, .size = size, .n = q->n};
         }
-        q->came_ns[(q->first + q->n++) % q->size] = came_ns;
+        q->all[(q->first + q->n++) % q->size] = request;
         return true;
 }
 
-static uint64_t requests_pop(Requests *q) {
-        uint64_t came_ns = q->came_ns[q->first];
+static Request requests_pop(Requests *q) {
+        Request request = q->all[q->first];
 
         q->first = (q->first + 1) % q->size;
         q->n--;
-        return came_ns;
+        return request;
 }
 
 /* At random, so that the GPU would be busy for the job's part of the time. */
@@ -47,12 +47,24 @@ static void plan_request(Worker *w, uint64_t from) {
                 w->next_ns = NSEC_INFINITY;
 }
 
+static void count_behind(const Gpu *g, const Request *request, uint64_t took_ns) {
+        uint64_t behind = g->low_ns - request->low_ns;
+        FleetResult *r = g->fleet->result;
+
+        if (g->wanted_ns == request->wanted_ns)
+                return;
+        histogram_add(&r->behind, behind);
+        r->n_behind_too_long += behind > fleet_bound_behind(&g->fleet->config, g->fleet->bound_ns, took_ns);
+}
+
 static void request_over(Worker *w, uint64_t now) {
         FleetResult *r = w->gpu->fleet->result;
-        uint64_t took = now - requests_pop(&w->requests);
+        Request request = requests_pop(&w->requests);
+        uint64_t took = now - request.came_ns;
         double slowdown = (double) took / FLEET_REQUEST_NS;
 
         histogram_add(&r->requests, ns_sub(took, FLEET_REQUEST_NS));
+        count_behind(w->gpu, &request, took);
         r->classes[CLASS_INTERACTIVE].slowdown += slowdown;
         r->classes[CLASS_INTERACTIVE].slowdown_max = MAX(r->classes[CLASS_INTERACTIVE].slowdown_max, slowdown);
         r->classes[CLASS_INTERACTIVE].n++;
@@ -119,7 +131,7 @@ void worker_look(Worker *w, uint64_t now) {
         if (!worker_is_service(w))
                 return;
         while (w->next_ns <= now) {
-                if (!requests_push(&w->requests, w->next_ns))
+                if (!requests_push(&w->requests, (Request){w->next_ns, w->gpu->low_ns, w->gpu->wanted_ns}))
                         w->gpu->fleet->failed = true;
                 else if (!w->ready)
                         gpu_worker_ready(w->gpu, w, FLEET_REQUEST_NS, now);
@@ -176,7 +188,7 @@ int job_place(Job *j, Gpu **gpus, uint64_t now) {
 
 void job_free(Job *j) {
         for (uint32_t i = 0; j->workers && i < j->of->n_gpus; i++)
-                free(j->workers[i].requests.came_ns);
+                free(j->workers[i].requests.all);
         free(j->workers);
         j->workers = NULL;
 }

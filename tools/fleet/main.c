@@ -27,6 +27,7 @@ enum {
         OPT_PAI_TASKS,
         OPT_MAKE,
         OPT_ONLY,
+        OPT_POLICY,
         OPT_TIMESLICE,
         OPT_CHECK,
         OPT_JSON,
@@ -38,6 +39,7 @@ typedef struct Options {
         uint64_t faster;
         const char *philly, *pai_jobs, *pai_tasks;
         bool make, check, json;
+        bool services; /* asked for */
         bool ran[_DISCIPLINE_MAX];
 } Options;
 
@@ -50,6 +52,7 @@ static void help(void) {
                "\n"
                "      --hosts=N, --gpus=N   hosts (100), and GPUs of each (8)\n"
                "      --slots=N             jobs that fit on a GPU together (3)\n"
+               "      --policy=NAME         of xsched (tree); xschedctl list-policies has them\n"
                "      --timeslice=TIME      of the policy (20ms)\n"
                "      --only=NAME           first-come, exclusive, time-slicing or xsched; may be repeated\n"
                "\n"
@@ -58,6 +61,7 @@ static void help(void) {
                "      --pai-jobs=FILE       PAI's pai_job_table.csv, and\n"
                "      --pai-tasks=FILE      its pai_task_table.csv\n"
                "      --faster=N            the trace's times divided by N\n"
+               "      --services=PERCENT    beside those a made-up service for so many of the GPUs (0); Philly has none\n"
                "  and where no trace is named, made-up ones:\n"
                "      --length=TIME         submitted within that time (20min)\n"
                "      --services=PERCENT    a service for so many of the GPUs (40)\n"
@@ -121,11 +125,15 @@ static int parse_option(Options *o, int c) {
         case OPT_LENGTH:
                 return parse_time(NSEC_PER_SEC, UINT64_C(86400000) * NSEC_PER_SEC, &o->shape.length_ns);
         case OPT_SERVICES:
+                o->services = true;
                 return parse_u32(0, 100, &o->shape.services);
         case OPT_TRAINING:
                 return parse_u32(0, 1000, &o->shape.training);
         case OPT_FASTER:
                 return parse_number(1, 1000000, &o->faster);
+        case OPT_POLICY:
+                o->fleet.ops = policy_find(optarg);
+                return o->fleet.ops ? 0 : usage("no such policy");
         case OPT_TIMESLICE:
                 return parse_time(NSEC_PER_MSEC, NSEC_PER_SEC, &o->fleet.policy.timeslice_ns);
         case OPT_ONLY:
@@ -168,6 +176,7 @@ static int parse_options(int argc, char *argv[], Options *o) {
                         {"pai-tasks", required_argument, NULL, OPT_PAI_TASKS},
                         {"make", no_argument, NULL, OPT_MAKE},
                         {"only", required_argument, NULL, OPT_ONLY},
+                        {"policy", required_argument, NULL, OPT_POLICY},
                         {"timeslice", required_argument, NULL, OPT_TIMESLICE},
                         {"check", no_argument, NULL, OPT_CHECK},
                         {"json", no_argument, NULL, OPT_JSON},
@@ -234,6 +243,8 @@ static int read_trace(const Options *o, Trace *ret) {
         }
         if (r >= 0)
                 r = o->philly ? trace_read_philly(a, ret) : trace_read_pai(a, b, ret);
+        if (r >= 0 && !made && o->services)
+                r = trace_add_services(&o->shape, ret);
         if (r < 0)
                 fprintf(stderr, "fleet-sim: the trace: %s\n", r == -EINVAL ? "not in its format" : strerror(-r));
         else if (ret->n == 0) {
@@ -267,6 +278,8 @@ static int run(const Options *o, const Trace *t, FleetResult *results) {
                 took_s[i] = (double) (cpu_ns() - begin) / NSEC_PER_SEC;
                 if (r >= 0 && o->check)
                         ok = report_check(&c, results + i, t) && ok;
+                if (r >= 0 && o->check && i == DISCIPLINE_XSCHED)
+                        ok = report_check_behind(&c, results + i, t) && ok;
         }
         if (r < 0)
                 fprintf(stderr, "fleet-sim: %s\n", strerror(-r));

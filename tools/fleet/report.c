@@ -32,13 +32,28 @@ static double gang_cost(const FleetResult *r, unsigned i) {
         return r->gangs[i].running_ns > 0 ? r->gangs[i].waited_ns / r->gangs[i].running_ns : 0;
 }
 
-uint64_t report_bound(const Trace *t, const FleetConfig *config) {
-        uint64_t launch = 0;
+bool report_check_behind(const FleetConfig *config, const FleetResult *r, const Trace *t) {
+        const char *name = discipline_to_string(config->discipline);
+        uint64_t bound = fleet_bound(config, t);
+        bool ok = true;
 
-        for (size_t i = 0; i < t->n; i++)
-                if (t->jobs[i].class != CLASS_INTERACTIVE)
-                        launch = MAX(launch, t->jobs[i].launch_ns);
-        return launch + config->policy.timeslice_ns;
+        if (r->behind.n == 0) {
+                fprintf(stderr, "%s: no request met training on its GPU: there is nothing to check\n", name);
+                return false;
+        }
+        if (r->low.max > bound) {
+                fprintf(stderr, "%s: a service waited for training for %.3f ms, more than %.3f ms\n", name,
+                                ms(r->low.max), ms(bound));
+                ok = false;
+        }
+        if (r->n_behind_too_long > 0) {
+                fprintf(stderr,
+                                "%s: %" PRIu64 " of %" PRIu64 " requests waited for training in pieces for more than "
+                                "%.3f ms, at most %.3f ms\n",
+                                name, r->n_behind_too_long, r->behind.n, ms(bound), ms(r->behind.max));
+                ok = false;
+        }
+        return ok;
 }
 
 bool report_check(const FleetConfig *config, const FleetResult *r, const Trace *t) {
@@ -54,17 +69,16 @@ bool report_check(const FleetConfig *config, const FleetResult *r, const Trace *
                                 r->asked_ns, r->done_ns);
                 ok = false;
         }
-        if (config->discipline == DISCIPLINE_XSCHED && r->low.max > report_bound(t, config)) {
-                fprintf(stderr, "%s: a service waited for training for %.3f ms, more than %.3f ms\n", name,
-                                ms(r->low.max), ms(report_bound(t, config)));
-                ok = false;
-        }
         return ok;
 }
 
 void report_text(FILE *f, const Trace *t, const FleetConfig *config, const FleetResult *r, const bool *ran) {
+        uint64_t span_ns = 0;
+
+        for (unsigned i = 0; i < _DISCIPLINE_MAX; i++)
+                span_ns = MAX(span_ns, r[i].span_ns);
         fprintf(f, "%zu jobs on %u hosts of %u GPUs, submitted within %.0f s; %zu left out\n\n", t->n, config->n_hosts,
-                        config->gpus_per_host, (double) r->span_ns / NSEC_PER_SEC, t->n_left_out);
+                        config->gpus_per_host, (double) span_ns / NSEC_PER_SEC, t->n_left_out);
         fprintf(f, "%-13s %9s %9s %9s %9s %9s %9s %9s %9s %9s\n", "", "busy", "request", "request", "behind",
                         "slowdown", "slowdown", "placed", "off", "gangs");
         fprintf(f, "%-13s %9s %9s %9s %9s %9s %9s %9s %9s %9s\n", "", "%", "p50 ms", "p99 ms", "max ms", "heavy",
@@ -79,7 +93,7 @@ void report_text(FILE *f, const Trace *t, const FleetConfig *config, const Fleet
                         placed = MAX(placed, histogram_percentile(&x->classes[c].waits, 99));
                 fprintf(f, "%-13s %9.1f %9.2f %9.2f %9.2f %9.2f %9.2f %9.1f %9.1f %9.1f\n", discipline_to_string(i),
                                 100 * utilisation(config, x), ms(histogram_percentile(&x->requests, 50)),
-                                ms(histogram_percentile(&x->requests, 99)), ms(x->low.max),
+                                ms(histogram_percentile(&x->requests, 99)), ms(x->behind.max),
                                 mean(x->classes[CLASS_HEAVY].slowdown, x->classes[CLASS_HEAVY].n),
                                 mean(x->classes[CLASS_LIGHT].slowdown, x->classes[CLASS_LIGHT].n),
                                 (double) placed / NSEC_PER_SEC, 100 * share_error(x), 100 * gang_cost(x, 2));
@@ -142,6 +156,7 @@ static json_object *result_json(const FleetConfig *c, const FleetResult *r, doub
         add(o, "utilisation", utilisation(c, r));
         (void) json_object_object_add(o, "requests", histogram_json(&r->requests));
         (void) json_object_object_add(o, "behind_training", histogram_json(&r->low));
+        (void) json_object_object_add(o, "request_behind_training", histogram_json(&r->behind));
         (void) json_object_object_add(o, "classes", classes_json(r));
         (void) json_object_object_add(o, "gangs", gangs_json(r));
         add(o, "share_error", share_error(r));
@@ -165,7 +180,7 @@ int report_json(FILE *f, const Trace *t, const FleetConfig *config, const FleetR
         add_number(o, "slots", config->slots);
         add_number(o, "jobs", t->n);
         add_number(o, "left_out", t->n_left_out);
-        add(o, "bound_ms", ms(report_bound(t, config)));
+        add(o, "bound_ms", ms(fleet_bound(config, t)));
         for (unsigned i = 0; i < _DISCIPLINE_MAX; i++)
                 if (ran[i]) {
                         add(o, "span_s", (double) r[i].span_ns / NSEC_PER_SEC);

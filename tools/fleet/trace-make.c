@@ -40,6 +40,11 @@ static uint32_t draw_size(Random *random, uint32_t largest) {
         return sizes[i].gpus;
 }
 
+/* Percent of a GPU. */
+static uint32_t draw_load(Random *random) {
+        return 10 + (uint32_t) (random_next(random) % 4) * 10;
+}
+
 int trace_make_pai(const TraceShape *s, FILE *jobs, FILE *tasks) {
         Random random = {s->seed};
         double length = (double) s->length_ns / NSEC_PER_SEC, mean = (double) s->mean_job_ns / NSEC_PER_SEC;
@@ -50,8 +55,8 @@ int trace_make_pai(const TraceShape *s, FILE *jobs, FILE *tasks) {
         for (uint32_t i = 0; i < s->n_gpus * s->services / 100; i++) {
                 double begin = random_unit(&random) * length / 20;
 
-                write_job(jobs, tasks, id++, random_next(&random) % USERS, "evaluator", 1,
-                                10 + (uint32_t) (random_next(&random) % 4) * 10, begin, length - begin);
+                write_job(jobs, tasks, id++, random_next(&random) % USERS, "evaluator", 1, draw_load(&random), begin,
+                                length - begin);
         }
         while (done < work) {
                 uint32_t n = draw_size(&random, largest);
@@ -63,4 +68,25 @@ int trace_make_pai(const TraceShape *s, FILE *jobs, FILE *tasks) {
                 done += took * n;
         }
         return ferror(jobs) || ferror(tasks) ? -EIO : 0;
+}
+
+int trace_add_services(const TraceShape *s, Trace *t) {
+        uint64_t first = NSEC_INFINITY, last = 0;
+        Random random = {s->seed};
+
+        for (size_t i = 0; i < t->n; i++) {
+                first = MIN(first, t->jobs[i].submit_ns);
+                last = MAX(last, t->jobs[i].submit_ns);
+        }
+        double begin = (double) first / NSEC_PER_SEC, length = (double) ns_sub(last, first) / NSEC_PER_SEC;
+        for (uint32_t i = 0; i < s->n_gpus * s->services / 100 && length > 0; i++) {
+                double wait = random_unit(&random) * length / 20, load = draw_load(&random) / 100.0;
+                char user[32];
+
+                (void) snprintf(user, sizeof(user), "user%02u", (unsigned) (random_next(&random) % USERS));
+                int r = trace_add(t, "service", user, load, begin + wait, length - wait);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
 }

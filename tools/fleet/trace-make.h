@@ -9,3 +9,6 @@
 
 /* Writes a made-up trace as PAI's two tables. */
 int trace_make_pai(const TraceShape *shape, FILE *jobs, FILE *tasks);
+
+/* Adds shape->services to a trace, from its first submission until its last. */
+int trace_add_services(const TraceShape *shape, Trace *t);
