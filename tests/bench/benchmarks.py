@@ -15,6 +15,8 @@ measured again. Without NAME all are run; --list shows their names.
   --mix=NAME,...   parts of the mix benchmark: 300, 900, long, more, few (few); the others stay as they were.
                    300:5 measures of 300 the pairs that have a kernel of 5 us
   --demo=OPTION    passed on to xsched-demo; may be repeated
+  --cuda=OPTION    passed on to bench-cuda.py; may be repeated
+  --examples=DIR   XSched's own examples, as nvcc made them: see bench-examples.py
   --tag=NAME       kept beside the results of other settings under this name
   --list           names of the benchmarks
   --help           this help
@@ -56,7 +58,8 @@ class Options:
         self.render = self.quick = self.list = False
         self.low = None
         self.mix = ["few"]
-        self.demo = []
+        self.demo, self.cuda = [], []
+        self.examples = ""
         self.tag = ""
         self.environment = {}  # of the benchmark, said with its command
         self.names = []
@@ -65,7 +68,7 @@ class Options:
             if key == "--help":
                 print(__doc__.strip())
                 sys.exit(0)
-            elif key in ("--build", "--results", "--output"):
+            elif key in ("--build", "--results", "--output", "--examples"):
                 setattr(self, key[2:], os.path.abspath(value) if value else "")
             elif key in ("--render", "--quick", "--list"):
                 setattr(self, key[2:], True)
@@ -75,6 +78,8 @@ class Options:
                 self.mix = value.split(",")
             elif key == "--demo":
                 self.demo.append(value)
+            elif key == "--cuda":
+                self.cuda.append(value)
             elif key == "--tag":
                 self.tag = value
             elif key.startswith("-"):
@@ -328,9 +333,20 @@ def run_stamps(options):
 
 def run_cuda(options):
     words = ["python3", f"{HERE}/bench-cuda.py", f"--layer={options.build}/shim/libxsched-cuda.so"]
-    words += ["--seconds=1"] if options.quick else []
+    words += [*(["--seconds=1"] if options.quick else []), *options.cuda]
     session = [f"{options.build}/tools/xsched-session", f"--config={HERE}/bench.conf", "--"]
     command, data, name = run_apart("cuda", *session, *words)
+    keep(options, name + (f"-{slug(options.tag)}" if options.tag else ""), command, data)
+
+
+def run_examples(options):
+    if not options.examples:
+        print("without --examples= there is nothing to run: examples is left out", file=sys.stderr)
+        return
+    words = ["python3", f"{HERE}/bench-examples.py", f"--layer={options.build}/shim/libxsched-cuda.so"]
+    words += [*(["--seconds=1"] if options.quick else []), options.examples]
+    session = [f"{options.build}/tools/xsched-session", "--policy=hpf", "--shim=none", "--"]
+    command, data, name = run_apart("examples", *session, *words)
     keep(options, name, command, data)
 
 
@@ -389,6 +405,7 @@ BENCHMARKS = {
     "mean": run_mean,
     "stamps": run_stamps,
     "cuda": run_cuda,
+    "examples": run_examples,
     "launch": run_text("bench-launch", "LAYER", session=True),
     "launch-path": run_text("bench-launch-path", "LAYER"),
     "doorbell": run_text("bench-doorbell", "KFD-LAYER", "KFDSIM"),
