@@ -3,7 +3,8 @@
 /*
  * The plugin's arguments
  *
- * A partition, or a QOS, may have dots and equals signs in its name; a class has no equals sign.
+ * A partition, or a QOS, may have dots and equals signs in its name; a class has no equals sign. A blank would end the
+ * argument, so it is written %20.
  */
 
 #include "mapping.h"
@@ -24,14 +25,29 @@ static bool is_class(const char *s) {
         return n > 0 && n < MAPPING_CLASS_MAX && s[n] == '\0';
 }
 
+/* As it is written, or with %20 for a blank: "100%20" may be a name, too. */
+static bool is_name(const char *written, size_t n, const char *name) {
+        const char *end = written + n;
+
+        if (strlen(name) == n && memcmp(written, name, n) == 0)
+                return true;
+        for (; written < end && *name; name++) {
+                bool blank = end - written >= 3 && memcmp(written, "%20", 3) == 0;
+
+                if (*name != (blank ? ' ' : *written))
+                        return false;
+                written += blank ? 3 : 1;
+        }
+        return written == end && !*name;
+}
+
 /* Returns CLASS of "partition.NAME=CLASS" when the name is this one (NULL: any). */
 static const char *class_of(const char *argument, const char *prefix, const char *name) {
         const char *rest = startswith(argument, prefix), *equals = rest ? strrchr(rest, '=') : NULL;
 
         if (!equals || equals == rest || !is_class(equals + 1))
                 return NULL;
-        size_t n = (size_t) (equals - rest);
-        return !name || (strlen(name) == n && memcmp(rest, name, n) == 0) ? equals + 1 : NULL;
+        return !name || is_name(rest, (size_t) (equals - rest), name) ? equals + 1 : NULL;
 }
 
 static const char *class_of_all(const char *argument) {

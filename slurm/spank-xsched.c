@@ -22,6 +22,7 @@
 #include "config.h"
 #include "mapping.h"
 #include "place.h"
+#include "policy/policy.h"
 #include "request.h"
 
 #define HELPER      XSCHED_LIBEXECDIR "/xsched-slurm"
@@ -102,7 +103,11 @@ int slurm_spank_init(spank_t spank, int ac, char *argv[]) {
                 return 0;
         for (int i = 0; i < ac; i++)
                 if (!mapping_is_valid(argv[i]))
-                        report(-EINVAL, "argument '%s' of the plugin", argv[i]);
+                        report(-EINVAL,
+                                        "'%s' in the plugin's line of plugstack.conf is none of partition.NAME=CLASS, "
+                                        "qos.NAME=CLASS, class=CLASS, min=PERCENT (at most %d%%), shim=no; a blank in "
+                                        "a NAME is %%20",
+                                        argv[i], POLICY_MIN_MAX);
         min_ceiling = mapping_min(ac, argv);
         for (RequestKey k = 0; k < _REQUEST_KEY_MAX; k++)
                 if (spank_option_register(spank, &options[k]) != ESPANK_SUCCESS)

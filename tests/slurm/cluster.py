@@ -18,7 +18,7 @@ NODES = {"n1": 17001, "n2": 17002}
 NODE = "CPUs=8 RealMemory=500"
 PARTITIONS = ("online", "bulk", "other Default=YES")
 PARTITION = "Nodes=n1,n2 State=UP OverSubscribe=FORCE:4"
-QOS = ("normal", "urgent", "spare")
+QOS = ("normal", "urgent", "spare", "spare time")
 USER = "alice"
 HIDE = "/mnt/build/tests/slurm/libhide-v1.so"
 NODE_OPTIONS = ("-p", "Delegate=yes", "-p", "KillMode=process", "-p", f"Environment=LD_PRELOAD={HIDE}")
@@ -176,7 +176,7 @@ session required pam_permit.so
 """
 GROUP_ENDED = "a92e9df7555545c6a63ea3c2b63219f5"
 PLUGSTACK = "/etc/slurm/plugstack.conf.d/xsched.conf"
-MAPPING = "partition.online=interactive partition.bulk=batch qos.urgent=interactive qos.spare=idle min=20%"
+MAPPING = "partition.online=interactive partition.bulk=batch qos.urgent=interactive qos.spare=idle qos.spare%20time=idle min=20%"
 AS_USER = (
     "setpriv",
     f"--reuid={USER}",

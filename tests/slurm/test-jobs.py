@@ -2,6 +2,8 @@
 """Jobs of Slurm on two nodes: what they have by partition and QOS, and what their users may say."""
 
 import os
+import re
+import subprocess
 import sys
 
 sys.path.insert(0, "/mnt/source/tests/system")
@@ -30,9 +32,11 @@ class Mapping(ClusterCase):
         self.assertNotEqual(session.end(), 0)
 
     def test_qos_stands_above_the_partition(self):
-        job = self.sbatch("-p", "online", "--qos=spare", script=["{client}"])
-        self.assertEqual(self.get("Priority", self.client_of_step(job, "batch"), CLIENT), IDLE)
-        self.cancel(job)
+        for qos in ("spare", "spare time"):
+            with self.subTest(qos):
+                job = self.sbatch("-p", "online", f"--qos={qos}", script=["{client}"])
+                self.assertEqual(self.get("Priority", self.client_of_step(job, "batch"), CLIENT), IDLE)
+                self.cancel(job)
 
     def test_asked_again(self):
         """Where the controller could not be asked the class for every job counts, until a step is told."""
@@ -101,6 +105,47 @@ class Requests(ClusterCase):
         self.assertEqual(self.get("Priority", step, CLIENT), -60)
         self.assertEqual([self.get("Max", self.group_of(job, s), GROUP) for s in ("", "/step_0")], [30, 20])
         self.cancel(job)
+
+    def test_of_an_allocation(self):
+        """What salloc is asked for holds for the steps in it, unless they have options of their own."""
+        step = f"srun {{}} {cluster.ENDLESS} & read x; kill $!; wait"
+        asked = ("--gpu-priority=-60", "--gpu-max=30", "--gpu-min=15", "--gpu-weight=40")
+        command = ["timeout", "100", *cluster.AS_USER, "salloc", "-p", "bulk", *asked, "sh", "-c"]
+        for own, expected in (("", [-60, 30, 40]), ("--gpu-priority=-70 --gpu-max=20", [-70, 20, 40])):
+            with self.subTest(own):
+                process = subprocess.Popen(
+                    [*command, step.format(own)], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+                )
+                said = iter(process.stderr.readline, "")
+                job = next(m[1] for m in map(re.compile(r"Granted job allocation (\d+)").search, said) if m)
+                client, group = self.client_of_step(job, "0"), self.group_of(job, "/step_0")
+                found = [self.get("Priority", client, CLIENT), *(self.get(p, group, GROUP) for p in ("Max", "Weight"))]
+                self.assertEqual(found, expected)
+                self.assertEqual(self.get("Min", self.group_of(job), GROUP), 15)
+                process.communicate("\n")
+                self.gone(job)
+
+    def test_own_plugstack(self):
+        """A user whose configuration of the plugin allows more: on the node the administrator's ceiling holds."""
+        with open("/etc/slurm/slurm.conf", encoding="utf-8") as f:
+            inside.write("/run/pocl/mine.conf", f.read() + "PlugStackConfig=/run/pocl/plugstack.conf\n")
+        with open(cluster.PLUGSTACK, encoding="utf-8") as f:
+            inside.write("/run/pocl/plugstack.conf", f.read().replace("min=20%", "min=100% partition.bulk=system"))
+        mine = {"SLURM_CONF": "/run/pocl/mine.conf"}
+        job = self.sbatch("-p", "bulk", "--gpu-min=90%", script=["{client}"], environment=mine)
+        self.client_of_step(job, "batch")
+        group = self.group_of(job)
+        self.assertEqual([self.get(p, group, GROUP) for p in ("Min", "Priority")], [20, BATCH])
+        self.cancel(job)
+
+    def test_wrong_argument(self):
+        """Said by what is wrong of it, and the others count."""
+        cluster.map_classes("qos.spare time=idle " + cluster.MAPPING)
+        self.addCleanup(cluster.map_classes)
+        done = cluster.as_user("srun", "-p", "bulk", "true")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("'qos.spare' in the plugin's line of plugstack.conf is none of", done.stderr)
+        self.assertEqual(self.priority(), BATCH)
 
     def test_refused(self):
         for option, range_ in (

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import unittest
 
 sys.path.insert(0, "/mnt/source/tests/system")
 import cluster  # noqa: E402  pylint: disable=wrong-import-position
@@ -22,6 +23,7 @@ HELD = 10
 # Prints what came out of real kernels.
 COMPUTES = ["/mnt/build/tests/opencl/conformance", "in-order", "pipeline"]
 ENOUGH = {LOW_USEC: 200, HIGH_USEC: 20}  # launches of who is not held
+CUDA, DRIVER = "/mnt/build/tests/cuda", "/run/pocl/driver"
 LAYER = r"/usr/lib/[^:]*/xsched/libxsched-opencl\.so"
 
 
@@ -170,6 +172,47 @@ class Environment(RunningCase):
         self.addCleanup(os.unlink, "/dev/kfd")
         theirs = self.variable("LD_PRELOAD", LD_PRELOAD=cluster.HIDE)
         self.assertRegex(theirs, rf"^/usr/lib/[^:]*/xsched/libxsched-kfd\.so:{cluster.HIDE}$")
+
+    @unittest.skipUnless(os.path.exists(f"{CUDA}/cuda-app"), "built without CUDA")
+    def test_cuda(self):
+        """Where there is a GPU of NVIDIA's: a program of CUDA, with a driver's library that stands in."""
+        self.assertEqual(self.variable("LD_PRELOAD"), "")
+        os.mknod("/dev/nvidiactl")
+        self.addCleanup(os.unlink, "/dev/nvidiactl")
+        self.assertRegex(self.variable("LD_PRELOAD"), r"^/usr/lib/[^:]*/xsched/libxsched-cuda\.so$")
+        # Beside the library there is one that behaves worse than ours.
+        os.mkdir(DRIVER)
+        os.symlink(f"{CUDA}/libcuda.so.1", f"{DRIVER}/libcuda.so.1")
+        environment = {"LD_LIBRARY_PATH": DRIVER}
+        native = run(f"{CUDA}/cuda-app", "proc", env={**os.environ, **environment})
+        counters = "/run/pocl/counters"
+        srun = ("srun", "-p", "bulk")
+        done = cluster.as_user(
+            *srun, f"{CUDA}/cuda-app", "proc", environment={**environment, "TEST_COUNTERS": counters}
+        )
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, native, ""))
+        with open(counters, encoding="utf-8") as f:
+            found = dict(line.split()[:2] for line in f)
+        self.assertEqual(found["layer"], "1")
+        self.assertGreater(int(found["counted"]), 100)
+        # And one that lasts is of its job's class.
+        command = [
+            "timeout",
+            "100",
+            *cluster.AS_USER,
+            f"LD_LIBRARY_PATH={DRIVER}",
+            *srun,
+            f"{CUDA}/cuda-app",
+            "time",
+            "500",
+        ]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(self.stop, process)
+        (client,) = cluster.wait_for(lambda: [c[-1] for c in self.call("ListClients")[0]], "it to be a client")
+        self.goes_on(client)
+        self.assertEqual((self.get("Priority", client, CLIENT), self.get("Class", client, CLIENT)), (-50, "batch"))
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        self.end(process)
 
     def test_once(self):
         """Steps have the environment of their batch script."""

@@ -9,7 +9,7 @@ import sys
 import unittest
 
 with open(sys.argv.pop(1), encoding="utf-8") as epilog:
-    FUNCTIONS = epilog.read().partition("\n[ -z ")[0]
+    FUNCTIONS = epilog.read().partition("\nBASE=")[0]
 JOB, SLUID = 4711, "sD6SM85E6NGA00"
 SCOPE = "/system.slice/slurmstepd.scope"
 # Names that a user gives to cgroups below what he has been given.
@@ -29,9 +29,11 @@ OTHERS = (f"{SCOPE}/job_{JOB}1/step_0", f"{SCOPE}/job_1/step_0", f"/system.slice
 
 
 class Epilog(unittest.TestCase):
+    base = ""
+
     def call(self, function, text, sluid=SLUID):
         """(Its exit status, what it printed.)"""
-        variables = {"SLURM_JOB_ID": str(JOB), "SLURMD_NODENAME": "n1", "SLURM_JOB_SLUID": sluid}
+        variables = {"SLURM_JOB_ID": str(JOB), "SLURMD_NODENAME": "n1", "SLURM_JOB_SLUID": sluid, "BASE": self.base}
         # In the place of xschedctl.
         done = subprocess.run(
             ["sh", "-c", f'{FUNCTIONS}\ntimeout() {{ printf "%s\\n" "$LISTED"; }}\n{function}'],
@@ -66,13 +68,62 @@ class Epilog(unittest.TestCase):
         step = f"{SCOPE}/job_{JOB}/step_0"
         for group in FORGED + OTHERS:
             with self.subTest(group):
-                self.assertEqual(self.sum((group, 9000000)), "")
+                self.assertRegex(self.sum((group, 9000000)), "^(not counted: .*)?$")
                 self.assertEqual(self.sum((group, 9000000), (step, 1000), (group, 9000000)), "0.001(0=0.001)")
                 self.assertFalse(self.known(group))
 
     def test_without_sluid(self):
         self.assertEqual(self.sum((f"{SCOPE}/{SLUID}/step_0", 1000), (f"{SCOPE}//step_0", 1000), sluid=""), "")
         self.assertEqual(self.sum((f"{SCOPE}/job_{JOB}/step_0", 1000), sluid=""), "0.001(0=0.001)")
+
+    def test_said(self):
+        """What has the job's name and is not counted, where that is all there is."""
+        self.assertEqual(self.sum((FORGED[0], 1000), (OTHERS[0], 1000)), f"not counted: {FORGED[0]}")
+        of_another_node = f"/system.slice/n2_slurmstepd.scope/job_{JOB}/step_0"
+        self.assertEqual(self.sum(*((group, 1000) for group in (*OTHERS, of_another_node))), "")
+
+    def test_base(self):
+        """As Slurm has it: on a host, and in containers with the host's cgroup namespace and with one of their own."""
+        for text, expected in (
+            ("0::/init.scope\n", ""),
+            ("12:pids:/init.scope\n1:name=systemd:/init.scope\n0::/init.scope\n", ""),
+            ("0::/\n", ""),
+            ("0::/docker/1f2e\n", "/docker"),
+            ("9:cpu:/docker/x\n0::/machine.slice/libpod-1f2e.scope/init.scope\n", "/machine.slice/libpod-1f2e.scope"),
+            ("", ""),
+        ):
+            with self.subTest(text):
+                self.assertEqual(self.call("base /dev/stdin", text)[1], expected)
+
+
+class InAContainer(Epilog):
+    """The same where slurmd is in one: what a user forges outside, and in the containers of others, is not its job's."""
+
+    base = "/machine.slice/libpod-1f+e.scope"
+
+    def forged(self):
+        step = f"job_{JOB}/step_0"
+        other = self.base.replace("+", "2")
+        return (f"{SCOPE}/{step}", f"/docker/1{SCOPE}/{step}", f"{other}{SCOPE}/{step}", f"/x{self.base}{SCOPE}/{step}")
+
+    def sum(self, *used, **kwargs):
+        return super().sum(*((self.inside(group), usec) for group, usec in used), **kwargs)
+
+    def known(self, *groups):
+        return super().known(*map(self.inside, groups))
+
+    def inside(self, group):
+        return self.base + group
+
+    def test_said(self):
+        """As above, by the host's paths."""
+        self.assertEqual(self.sum((FORGED[0], 1000)), f"not counted: {self.base}{FORGED[0]}")
+
+    def test_outside(self):
+        for group in self.forged():
+            with self.subTest(group):
+                self.assertEqual(super().sum((group, 9000000)), f"not counted: {group}")
+                self.assertFalse(super().known(group))
 
 
 if __name__ == "__main__":

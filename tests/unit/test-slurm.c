@@ -103,6 +103,19 @@ static void test_mapping(void **state) {
         assert_int_equal(mapping_min(n, arguments), 10);
         assert_false(mapping_shim(n, arguments));
 
+        /* A blank is %20, and what is written stays a name as it is. */
+        char *blanks[] = {(char *) "qos.my%20own%20qos=batch", (char *) "partition.100%20=idle",
+                        (char *) "partition.%20=online", (char *) "qos.a%2=batch"};
+        assert_string_equal(mapping_class(4, blanks, "x", "my own qos"), "batch");
+        assert_string_equal(mapping_class(4, blanks, "x", "my%20own%20qos"), "batch");
+        assert_string_equal(mapping_class(4, blanks, "100%20", ""), "idle");
+        assert_string_equal(mapping_class(4, blanks, "100 ", ""), "idle");
+        assert_string_equal(mapping_class(4, blanks, " ", ""), "online");
+        assert_string_equal(mapping_class(4, blanks, "x", "a%2"), "batch");
+        assert_null(mapping_class(4, blanks, "100", "my own qo"));
+        assert_null(mapping_class(4, blanks, "100  ", "my own qos "));
+        assert_null(mapping_class(4, blanks, "", "my"));
+
         char *all[] = {(char *) "class=batch", (char *) "qos.x=idle"};
         assert_string_equal(mapping_class(2, all, "other", NULL), "batch");
         assert_string_equal(mapping_class(2, all, "other", "x"), "idle");
