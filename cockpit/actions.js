@@ -54,6 +54,8 @@ export class Actions {
             this.groupMenu(group, opener);
         else if (client)
             this.clientMenu(client, opener);
+        else
+            this.alerts.say(format(_("$0 is no longer there."), kind === "group" ? shortName(name) : name), "warning");
     }
 
     groupMenu(group, opener) {
@@ -96,7 +98,7 @@ export class Actions {
     }
 
     changeDevice(id) {
-        this.try(() => changeDevice(this.bus, this.model.devices.get(id), (text, undo) => this.done(text, undo)));
+        this.try(() => changeDevice(this.bus, this.model, id, (text, undo) => this.done(text, undo)));
     }
 
     /* What it would do is said first, of suspending and of resuming; each takes back the other. */
@@ -120,11 +122,26 @@ export class Actions {
             format(title, short),
             words.map(text => el("p", {}, text)),
             [[suspended ? _("Suspend") : _("Resume"), async () => {
-                await set(suspended);
-                this.done(format(suspended ? _("$0 is suspended.") : _("$0 runs again."), short), () =>
-                    set(!suspended).then(() => this.refresh())
+                const is = await this.isSuspended(name);
+
+                if (is !== suspended)
+                    await set(suspended);
+                this.done(
+                    format(suspended ? _("$0 is suspended.") : _("$0 runs again."), short),
+                    /* What somebody else did first is not this person's to take back. */
+                    is === suspended ? null : async () => {
+                        if ((await this.isSuspended(name)) === suspended)
+                            await set(!suspended);
+                        this.refresh();
+                        return true;
+                    }
                 );
             }, suspended ? "danger" : "primary"]]
         );
+    }
+
+    /* By itself, and not with a group above. */
+    async isSuspended(name) {
+        return (await this.bus.get(this.bus.groupPath(name), `${NAME}.Group`, "SuspendedBy")) === name;
     }
 }

@@ -56,15 +56,6 @@ export function readChain(chain) {
     return keys;
 }
 
-/* The name that what is set for a group for good is stored by. */
-export function storedName(keys) {
-    for (const lines of keys.values())
-        for (const { source, why } of lines)
-            if (source === "override" && why.startsWith("stored for "))
-                return why.slice("stored for ".length);
-    return null;
-}
-
 export const holds = (keys, key) => keys.get(key)?.[0]?.value;
 export const isBuiltIn = lines => lines[0].source === "default" && lines[0].why === "built in";
 

@@ -3,7 +3,8 @@
 /* Changing a device: its policy, and the parameters of that. */
 
 import { NAME } from "./bus.js";
-import { ChangeDialog, setBefore } from "./change.js";
+import { ChangeDialog, NOT_KEPT } from "./change.js";
+import { readLayers, restoreLayers } from "./layers.js";
 import { _, format } from "./words.js";
 
 const DEVICE = `${NAME}.Device`;
@@ -98,7 +99,11 @@ const more = () => [
     },
 ];
 
-export async function changeDevice(bus, device, done) {
+export async function changeDevice(bus, model, id, done) {
+    const device = model.devices.get(id);
+
+    if (!device)
+        throw new Error(format(_("The device $0 is no longer there."), id));
     const path = bus.devicePath(device.id), target = `device:${device.id}`;
     /* The policy is an argument of its own. */
     const settled = async (flags, { Policy, ...settings }) => {
@@ -106,11 +111,12 @@ export async function changeDevice(bus, device, done) {
 
         return Object.fromEntries(Object.entries(then).map(([key, value]) => [key, value.v]));
     };
-    const [policies, settings, now] = await Promise.all([
-        bus.call("ListPolicies", ""),
-        bus.call("ListSettings", ""),
-        settled(0, {}),
-    ]);
+    const read = async () => {
+        const [now, layers] = await Promise.all([settled(0, {}), readLayers(bus, target)]);
+
+        return { now, layers };
+    };
+    const [policies, state] = await Promise.all([bus.call("ListPolicies", ""), read()]);
     const all = [...fields(policies[0]), ...more()];
     const text = (key, value) => {
         const field = all.find(f => f.key === key);
@@ -126,14 +132,15 @@ export async function changeDevice(bus, device, done) {
             title: format(_("Policy of $0"), device.name || device.id),
             fields: all.slice(0, 3),
             more: all.slice(3),
-            now,
-            before: setBefore(settings, { runtime: target, stored: target }),
-            mayStore: true,
+            state,
+            read,
+            mayStore: model.canStore,
+            whyNot: !model.canStore && NOT_KEPT(),
             show: text,
             preview: settled,
             set: (flags, { Policy, ...others }) =>
                 bus.call("SetPolicy", "ssta{sv}", [device.id, Policy?.v || "", flags, others]),
-            after: () => settled(0, {}),
+            restore: (expected, layers) => restoreLayers(bus, target, expected, layers),
         },
         done
     );

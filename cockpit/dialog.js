@@ -3,7 +3,7 @@
 /* Dialogs and menus: modal, with the focus inside and given back afterwards, closed by Escape. */
 
 import { add, button, el, replace, setAttribute } from "./dom.js";
-import { _, problem } from "./words.js";
+import { _, format, problem } from "./words.js";
 
 let last = 0;
 
@@ -31,7 +31,8 @@ export function openDialog(title, content, actions = [], options = {}) {
                     .then(close)
                     .catch(error => {
                         replace(failed, problem(error));
-                        b.disabled = false;
+                        if (!error.goesOn) /* the handler itself says when it can be tried again */
+                            b.disabled = false;
                         if (!element.contains(document.activeElement))
                             b.focus(); /* it lost it with being disabled */
                     });
@@ -120,8 +121,10 @@ export class Alerts {
         this.element = el("div", { class: "alerts", role: "status", "aria-live": "polite" });
     }
 
+    /* `undo()` -> Promise of whether it was undone: what was not can be tried again. */
     say(text, kind = "", undo = null) {
-        const alert = el("div", { class: `alert ${kind}` }, el("span", {}, text));
+        const failed = el("p", { class: "error", role: "alert" });
+        const alert = el("div", { class: `alert ${kind}` }, el("div", {}, el("span", {}, text), failed));
         const leave = () => {
             alert.remove();
             if (document.activeElement === document.body)
@@ -131,14 +134,18 @@ export class Alerts {
 
         dismiss.setAttribute("aria-label", _("Dismiss"));
         if (undo) {
+            const stay = why => {
+                replace(failed, why);
+                b.disabled = false;
+                if (document.activeElement === document.body)
+                    b.focus();
+            };
             const b = button(_("Undo"), () => {
                 b.disabled = true;
+                replace(failed);
                 undo()
-                    .then(leave)
-                    .catch(error => {
-                        leave();
-                        this.say(problem(error), "danger");
-                    });
+                    .then(undone => (undone ? leave() : stay(null)))
+                    .catch(error => stay(format(_("It was not undone: $0"), problem(error))));
             }, { class: "button small undo" });
 
             alert.append(b);

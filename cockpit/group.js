@@ -3,8 +3,9 @@
 /* Changing a group: its class, priority, weight, maximum and minimum. */
 
 import { NAME } from "./bus.js";
-import { holds, NAMES, readChain, show, storedName } from "./chain.js";
-import { ChangeDialog, setBefore } from "./change.js";
+import { holds, NAMES, readChain, show } from "./chain.js";
+import { ChangeDialog, NOT_KEPT } from "./change.js";
+import { readLayers, restoreLayers } from "./layers.js";
 import { sharesAsked } from "./shares.js";
 import { _, format, percent, shortName } from "./words.js";
 
@@ -29,21 +30,20 @@ export class GroupChange {
         return this.bus.call(method, "ta{sv}", [flags, settings], this.bus.groupPath(this.name), GROUP);
     }
 
-    async chain() {
-        return readChain((await this.bus.call("ExplainObject", "o", [this.bus.groupPath(this.name)]))[0]);
-    }
+    /* What is in force, and what was set. */
+    async read() {
+        const [chain, layers] = await Promise.all([
+            this.bus.call("ExplainObject", "o", [this.bus.groupPath(this.name)]),
+            readLayers(this.bus, this.name),
+        ]);
+        const keys = readChain(chain[0]);
 
-    inForce(keys) {
-        return Object.fromEntries(Object.keys(NAMES).map(key => [key, holds(keys, key)]));
+        return { now: Object.fromEntries(Object.keys(NAMES).map(key => [key, holds(keys, key)])), layers };
     }
 
     async open(done) {
-        const [keys, classes, settings] = await Promise.all([
-            this.chain(),
-            this.bus.call("ListClasses", ""),
-            this.bus.call("ListSettings", ""),
-        ]);
-        const stored = storedName(keys), storable = isStorable(this.name);
+        const [state, classes] = await Promise.all([this.read(), this.bus.call("ListClasses", "")]);
+        const ends = !isStorable(this.name), { canStore } = this.model;
         const fields = [
             {
                 key: "Class",
@@ -63,11 +63,12 @@ export class GroupChange {
                 title: format(_("Change $0"), shortName(this.name)),
                 note: this.owner && _("It is yours: you can lower what it has, and take that back."),
                 fields,
-                now: this.inForce(keys),
-                before: setBefore(settings, { runtime: this.name, owner: this.name, stored }),
-                mayStore: storable && !this.owner,
+                state,
+                read: () => this.read(),
+                mayStore: canStore && !ends && !this.owner,
                 ownOnly: this.owner,
-                whyNot: !storable && _("Nothing is kept for scopes and jobs: what is set ends with them."),
+                whyNot: ends ? _("Nothing is kept for scopes and jobs: what is set ends with them.")
+                    : !canStore && NOT_KEPT(),
                 show,
                 preview: async (flags, edits) => {
                     const [then] = await this.call("Preview", flags, edits);
@@ -76,7 +77,7 @@ export class GroupChange {
                 },
                 lines: then => this.shareLines(then),
                 set: (flags, edits) => this.call("Set", flags, edits),
-                after: async () => this.inForce(await this.chain()),
+                restore: (expected, layers) => restoreLayers(this.bus, this.name, expected, layers),
             },
             done
         );

@@ -58,6 +58,7 @@ export class Model {
     clear() {
         this.version = "";
         this.degraded = [];
+        this.canStore = false;
         this.devices = new Map();
         this.groups = new Map();
         this.clients = new Map();
@@ -75,6 +76,7 @@ export class Model {
 
         this.version = all.version;
         this.degraded = all.degraded;
+        this.canStore = all.can_store;
         this.devices = new Map(
             all.devices.map(d => [d.id, { ...d, metrics: this.devices.get(d.id)?.metrics || {} }])
         );

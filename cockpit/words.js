@@ -95,6 +95,12 @@ export function stateOf(group, run) {
     return run > 0 ? ["runs", _("runs")] : ["idle", _("idle")];
 }
 
+const OLDER = /\.Error\.(UnknownMethod|UnknownProperty|UnknownInterface)$/;
+
 export function problem(error) {
+    if (OLDER.test(error.name))
+        return _("The service that runs is older than this page: restart xsched.service, or update xsched.");
+    if (/\.Error\.(UnknownObject|NoSuchGroup|NoSuchDevice|NoSuchClient)$/.test(error.name))
+        return _("It is no longer there.");
     return error.message || error.problem || String(error);
 }

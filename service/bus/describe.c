@@ -221,6 +221,7 @@ static int describe_object(Answer *a, WalkTable table, void *object) {
 }
 
 static int describe_rest(Manager *m, json_object *root) {
+        JSON_TRY(json_add_bool(root, "can_store", overrides_is_open(&m->overrides)));
         json_object *degraded = json_object_new_array();
         JSON_TRY(json_add(root, "degraded", degraded));
         for (char **p = m->degraded; p && *p; p++)

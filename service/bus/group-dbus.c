@@ -109,8 +109,7 @@ static AuditObject group_object(const char *name, bool stored) {
         };
 }
 
-/* `set` NULL: settings were reset. Frees a group that was made only for settings that have gone. Answers the call. */
-static int group_apply(Group *g, sd_bus_message *message, const Settings *set, bool stored) {
+int group_apply(Group *g, sd_bus_message *message, const Settings *set, bool stored) {
         const SettingsResolved before = g->resolved;
         const AuditObject o = group_object(g->name, stored);
         _cleanup_(audit_done)
@@ -132,9 +131,7 @@ static int group_apply(Group *g, sd_bus_message *message, const Settings *set, b
         return spread_group(m, name, message);
 }
 
-/* Applies a change of settings that are only stored: there need not be a group. */
-/* `former`: settings that are removed when nothing is set. Answers the call. */
-static int name_apply(
+int group_name_apply(
                 Manager *m, const char *name, sd_bus_message *message, const Settings *set, const Settings *former) {
         const AuditObject o = group_object(name, true);
         _cleanup_(audit_done)
@@ -152,12 +149,11 @@ BUS_SETTINGS_GETTER(Group)
 
 /* --- what is stored --- */
 
-/* Nothing is stored for scopes and jobs: each is new, and its name may be another's the next time. */
-static bool is_storable(const Manager *m, const char *name) {
+bool group_is_storable(const Manager *m, const char *name) {
         return overrides_is_open(&m->overrides) && name && !startswith(name, "job:") && !strstr(name, ".scope");
 }
 
-static int store(Manager *m, const char *name, const Settings *s, sd_bus_error *error) {
+int group_store(Manager *m, const char *name, const Settings *s, sd_bus_error *error) {
         int r = overrides_set(&m->overrides, name, s);
 
         if (r == -E2BIG)
@@ -176,13 +172,13 @@ static int store_more(Manager *m, const char *name, const Settings *add, sd_bus_
         Settings s = former ? *former : SETTINGS_NULL;
 
         settings_merge(&s, add);
-        return store(m, name, &s, error);
+        return group_store(m, name, &s, error);
 }
 
 /* --- setting and resetting --- */
 
 static bool is_kept(const Group *g, uint64_t flags) {
-        return flags & SET_FLAG_PERSISTENT && is_storable(g->manager, group_stored_name(g));
+        return flags & SET_FLAG_PERSISTENT && group_is_storable(g->manager, group_stored_name(g));
 }
 
 static int check_settings(sd_bus_message *message, Group *g, uint64_t flags, const Settings *s, sd_bus_error *error) {
@@ -301,7 +297,7 @@ static int reset_override(sd_bus_message *message, Manager *m, Group *g, const c
         const Settings *stored = name ? overrides_find(&m->overrides, name) : NULL, former = stored ? *stored : none;
 
         if (!own && stored) {
-                int r = store(m, name, &none, error);
+                int r = group_store(m, name, &none, error);
                 if (r < 0)
                         return r;
         }
@@ -311,7 +307,7 @@ static int reset_override(sd_bus_message *message, Manager *m, Group *g, const c
                 g->lowering = SETTINGS_NULL;
                 return group_apply(g, message, NULL, false);
         }
-        return name_apply(m, name, message, NULL, &former);
+        return group_name_apply(m, name, message, NULL, &former);
 }
 
 BUS_CHECK(check_reset) {
@@ -359,11 +355,11 @@ static int set_in_advance(sd_bus_message *message, Manager *m, const char *name,
         int r = overrides_name(name, &key);
         if (r < 0)
                 return r;
-        if (flags & SET_FLAG_PERSISTENT && is_storable(m, key)) {
+        if (flags & SET_FLAG_PERSISTENT && group_is_storable(m, key)) {
                 r = store_more(m, key, s, error);
                 if (r < 0)
                         return r;
-                return name_apply(m, key, message, s, NULL);
+                return group_name_apply(m, key, message, s, NULL);
         }
         r = group_get(m, streq(name, "-.slice") ? "/" : name, &g);
         if (r < 0)

@@ -23,3 +23,20 @@ int check_set_group(sd_bus_message *message, void *userdata, const char *member,
 int method_set_group(sd_bus_message *message, void *userdata, sd_bus_error *error);
 int check_reset_group(sd_bus_message *message, void *userdata, const char *member, sd_bus_error *error);
 int method_reset_group(sd_bus_message *message, void *userdata, sd_bus_error *error);
+
+/* --- for restore-dbus.h --- */
+
+/* Nothing is stored for scopes and jobs: each is new, and its name may be another's the next time. */
+bool group_is_storable(const Manager *m, const char *name);
+
+/* Stores the settings by that name in place of what is there. */
+int group_store(Manager *m, const char *name, const Settings *s, sd_bus_error *error);
+
+/* After the group's settings were changed: applies them, says who did that, and answers the call. Frees a group that
+ * was made only for settings that have gone. `set`: as for audit_settings(); NULL: settings were reset. */
+int group_apply(Group *g, sd_bus_message *message, const Settings *set, bool stored);
+
+/* The same of settings that are only stored: there need not be a group. `former`: settings that are removed when
+ * nothing is set. */
+int group_name_apply(
+                Manager *m, const char *name, sd_bus_message *message, const Settings *set, const Settings *former);

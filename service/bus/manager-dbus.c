@@ -21,6 +21,7 @@
 #include "record-dbus.h"
 #include "register-dbus.h"
 #include "reload.h"
+#include "restore-dbus.h"
 #include "settings-dbus.h"
 #include "statistics-dbus.h"
 #include "suspend-dbus.h"
@@ -41,6 +42,11 @@ BUS_GETTER(get_policies) {
 BUS_GETTER(get_degraded) {
         Manager *m = userdata;
         return sd_bus_message_append_strv(reply, m->degraded);
+}
+
+BUS_GETTER(get_can_store) {
+        const Manager *m = userdata;
+        return sd_bus_message_append(reply, "b", (int) overrides_is_open(&m->overrides));
 }
 
 BUS_GETTER(get_n_clients) {
@@ -111,6 +117,7 @@ static const GateRule manager_rules[] = {
                 {.method = method_suspend_group, .check = check_suspend_group},
                 {.method = method_resume_group, .check = check_suspend_group},
                 {.method = method_set_policy, .check = check_set_policy},
+                {.method = method_restore_settings, .check = check_restore_settings},
                 {.method = method_create_job, .check = check_create_job},
                 {.method = method_hold_priority, .check = check_hold_priority},
                 {.method = method_dump, .check = check_dump},
@@ -124,6 +131,7 @@ static const GateRule manager_rules[] = {
                 {.method = method_list_classes},
                 {.method = method_list_holds},
                 {.method = method_list_settings},
+                {.method = method_get_settings},
                 {.method = method_list_statistics},
                 {.method = method_get_client_by_process},
                 {.method = method_get_client_by_pid},
@@ -162,6 +170,8 @@ static const sd_bus_vtable manager_vtable[] = {
                                 method_list_classes, BUS_ANY_USER),
                 SD_BUS_METHOD_WITH_ARGS("ListSettings", SD_BUS_NO_ARGS, SD_BUS_RESULT("a(ssa{sv})", settings),
                                 method_list_settings, BUS_ANY_USER),
+                SD_BUS_METHOD_WITH_ARGS("GetSettings", SD_BUS_ARGS("s", target, "t", flags),
+                                SD_BUS_RESULT("a(sa{sv})", settings), method_get_settings, BUS_ANY_USER),
                 SD_BUS_METHOD_WITH_ARGS("ListStatistics", SD_BUS_ARGS("t", flags),
                                 SD_BUS_RESULT("a(sssa{sv})", statistics), method_list_statistics, BUS_ANY_USER),
 
@@ -183,6 +193,9 @@ static const sd_bus_vtable manager_vtable[] = {
                 SD_BUS_METHOD_WITH_ARGS("SetPolicy",
                                 SD_BUS_ARGS("s", device, "s", policy, "t", flags, "a{sv}", settings), SD_BUS_NO_RESULT,
                                 method_set_policy, BUS_ANY_USER),
+                SD_BUS_METHOD_WITH_ARGS("RestoreSettings",
+                                SD_BUS_ARGS("s", target, "t", flags, "a(sa{sv})", expected, "a(sa{sv})", settings),
+                                SD_BUS_NO_RESULT, method_restore_settings, BUS_ANY_USER),
 
                 SD_BUS_METHOD_WITH_ARGS("CreateJob",
                                 SD_BUS_ARGS("s", name, "a{sv}", settings, "u", pid, "t", start_time, "t", flags),
@@ -217,6 +230,7 @@ static const sd_bus_vtable manager_vtable[] = {
                 SD_BUS_PROPERTY("Version", "s", get_version, 0, BUS_CONST),
                 SD_BUS_PROPERTY("Policies", "as", get_policies, 0, BUS_CONST),
                 SD_BUS_PROPERTY("Degraded", "as", get_degraded, 0, BUS_CHANGES),
+                SD_BUS_PROPERTY("CanStore", "b", get_can_store, 0, BUS_CONST),
                 SD_BUS_PROPERTY("NClients", "u", get_n_clients, 0, 0),
                 SD_BUS_PROPERTY("NQueues", "u", get_n_queues, 0, 0),
                 SD_BUS_PROPERTY("NEdges", "t", NULL, offsetof(Manager, n_edges), 0),

@@ -158,6 +158,10 @@ static int change_error(int r, sd_bus_error *error) {
         }
 }
 
+static int no_such_device(const char *id, sd_bus_error *error) {
+        return sd_bus_error_setf(error, BUS_ERROR("NoSuchDevice"), "There is no device '%s'", id);
+}
+
 /* --- the change --- */
 
 static int store(Manager *m, const char *whose, const PolicyChange *change, sd_bus_error *error) {
@@ -198,6 +202,70 @@ int change_device(
                 return change_error(r, error);
         audit_begin(m, message, &a);
         say(&a, id, id, change, &before, &after);
+        return 0;
+}
+
+/* The keys that differ. */
+static unsigned differing(const DeviceSettings *a, const DeviceSettings *b) {
+        unsigned keys = 0;
+
+        for (unsigned bit = 1; bit <= DEVICE_FORGET_ACCOUNTING; bit <<= 1) {
+                DeviceSettings one = *a, other = *b;
+
+                device_settings_forget(&one, ~bit);
+                device_settings_forget(&other, ~bit);
+                if (!device_settings_equal(&one, &other))
+                        keys |= bit;
+        }
+        return keys;
+}
+
+int device_lifetimes(Manager *m, const char *id, DeviceLifetimes *ret, sd_bus_error *error) {
+        const Device *d = device_find(m, id);
+        const DeviceLayers now = manager_device_layers(m, id, d ? &d->runtime : NULL);
+        const DeviceLifetimes l = {.stored = or_none(now.stored), .runtime = or_none(now.runtime)};
+
+        if (!d && device_settings_is_empty(&l.stored))
+                return no_such_device(id, error);
+        *ret = l;
+        return 0;
+}
+
+int restore_device(Manager *m, sd_bus_message *message, const char *id, const DeviceLifetimes *expected,
+                const DeviceLifetimes *then, sd_bus_error *error) {
+        const DeviceLayers every = manager_device_layers(m, id, NULL);
+        const ChangedLayers l = {
+                        or_none(every.every_stored), then->stored, or_none(every.every_runtime), then->runtime};
+        Device *d = device_find(m, id);
+        const DeviceEffective before = d ? effective_now(d) : effective_to_come(m, id);
+        _cleanup_(audit_done)
+        Audit a = AUDIT_NULL;
+        DeviceEffective after;
+        DeviceLifetimes now;
+
+        int r = device_lifetimes(m, id, &now, error);
+        if (r < 0)
+                return r;
+        if (!d && !device_settings_is_empty(&then->runtime))
+                return no_such_device(id, error);
+        if (differing(&now.stored, &expected->stored) || differing(&now.runtime, &expected->runtime))
+                return -ESTALE;
+        const PolicyChange change = {.set = then->stored,
+                        .forget = differing(&now.stored, &then->stored),
+                        .keep = differing(&now.stored, &then->stored) != 0};
+        r = effective_after(m, id, id, &change, &l, &after);
+        if (r < 0)
+                return change_error(r, error);
+        r = change.keep ? store(m, id, &change, error) : 0;
+        if (r < 0)
+                return r;
+        r = d ? device_set_runtime(d, &then->runtime) : 0;
+        if (r < 0)
+                return change_error(r, error);
+        const AuditObject o = {.fields = {.device = id}, .name = id, .how = change.keep ? " (stored)" : NULL};
+        audit_begin(m, message, &a);
+        audit_device(&a, &o, &DEVICE_SETTINGS_NULL, change.forget | differing(&now.runtime, &then->runtime), &before,
+                        &after);
         return 0;
 }
 
@@ -282,7 +350,7 @@ static int read_set_policy(
         bool known = isempty(id) || device_find(m, id) ||
                         (change.keep && device_id_is_valid(id) && overrides_find_device(&m->overrides, id));
         if (!known)
-                return sd_bus_error_setf(error, BUS_ERROR("NoSuchDevice"), "There is no device '%s'", id);
+                return no_such_device(id, error);
         *ret_id = id;
         *ret = change;
         return 0;

@@ -25,6 +25,18 @@ int check_change_device(Manager *m, sd_bus_message *message, const char *id, sd_
 /* Changes the device, which need not exist, and says who did that. */
 int change_device(Manager *m, sd_bus_message *message, const char *id, const PolicyChange *change, sd_bus_error *error);
 
+/* What was set for one device at run time. */
+typedef struct DeviceLifetimes {
+        DeviceSettings stored, runtime;
+} DeviceLifetimes;
+
+/* Sets the error when there is no such device, and nothing stored for it. */
+int device_lifetimes(Manager *m, const char *id, DeviceLifetimes *ret, sd_bus_error *error);
+
+/* Puts *then in place of *expected, and says who did that. -ESTALE: something else is set, and nothing changes. */
+int restore_device(Manager *m, sd_bus_message *message, const char *id, const DeviceLifetimes *expected,
+                const DeviceLifetimes *then, sd_bus_error *error);
+
 /* Of a device's object. */
 int method_preview_policy(sd_bus_message *message, void *userdata, sd_bus_error *error);
 

@@ -11,6 +11,7 @@ import lowering
 from harness import *
 from lowering import Refused, Trial
 
+ID = lowering.DEVICE
 SEED = int(os.environ.get("LOWERING_SEED", 0)) or int.from_bytes(os.urandom(4), "little")
 STEPS = int(os.environ.get("LOWERING_STEPS", 600))
 
@@ -324,6 +325,130 @@ class Preview(LoweringCase):
             self.assertEqual(errors[0], errors[1])
         self.assertEqual(self.agent.preview(self.group, {"Priority": 200}, [])["Priority"], 200)
         self.assertEqual(self.effective()["Priority"], 0)
+
+
+class Restored(LoweringCase):
+    """What was set is put back as it was, layer by layer, if it is still what the caller believes."""
+
+    keep = True
+
+    def setUp(self):
+        super().setUp()
+        self.path = self.agent.register({})
+        self.name = self.get("Group", self.path, CLIENT)
+        self.group = self.call("GetGroup", "s", self.name)
+
+    def listed(self, target=None):
+        target = target or self.name
+        listed = {k: v for t, k, v in self.call("ListSettings") if t == target}
+        self.assertEqual(dict(self.call("GetSettings", "st", target, 0)), listed)
+        return listed
+
+    def weight(self):
+        return self.get("Weight", self.group, GROUP)
+
+    def set(self, settings):
+        self.c.call(NAME, self.group, GROUP, "Set", "ta{sv}", 0, lowering.typed(settings))
+
+    def restore(self, expected, then, target=None, types=lowering.TYPES):
+        pairs = lambda lifetimes: [(k, {n: (types[n], x) for n, x in v.items()}) for k, v in lifetimes.items()]
+        self.call("RestoreSettings", "sta(sa{sv})a(sa{sv})", target or self.name, 0, pairs(expected), pairs(then))
+
+    def test_lowering_of_the_owner(self):
+        """An administrator's setting removes it. Put back, it is the owner's again, and only lowers."""
+        self.agent.set(self.group, GROUP, {"Weight": 40, "Max": 30})
+        self.set({"Priority": 3})
+        before = self.listed()
+        self.set({"Weight": 300})
+        after = self.listed()
+        self.assertEqual((self.weight(), after["owner"]), (300, {"Max": 30}))
+        self.restore(after, before)
+        self.assertEqual((self.listed(), self.weight()), (before, 40))
+        self.assertEqual(self.get("Weight", self.path, CLIENT), 40)
+        self.restore(before, {**before, "owner": {"Weight": 500, "Max": 30}})
+        self.assertEqual(self.weight(), 100)
+        self.restore(self.listed(), before)
+        self.agent.unset(self.group, GROUP, ["Weight"], {})
+        self.assertEqual((self.listed()["owner"], self.weight()), ({"Max": 30}, 100))
+
+        # Put back after a restart, in which it was not there, it is his, too.
+        self.restore(self.listed(), {})
+        self.all_kept()
+        self.service.kill()
+        self.service.start()
+        self.restore({}, {"owner": {"Weight": 20}})
+        self.assertEqual(self.weight(), 20)
+        other = self.raw()  # another user's there: it counts no longer
+        self.assertEqual(self.weight(), 100)
+        other.close()
+
+    def test_changed_meanwhile(self):
+        """Whatever differs from what is expected is another's change: nothing is restored."""
+        self.agent.set(self.group, GROUP, {"Max": 30})
+        self.set({"Weight": 300})
+        now = self.listed()
+        for expected in ({}, {**now, "runtime": {"Weight": 299}}, {**now, "owner": {}}, {**now, "stored": {"Max": 1}}):
+            self.assert_error(f"{NAME}.Error.Changed", self.restore, expected, {})
+            self.assertEqual(self.listed(), now)
+        self.restore(now, now)
+        self.assertEqual(self.listed(), now)
+        self.restore(now, {})
+        self.assertEqual((self.listed(), self.weight()), ({}, 100))
+
+    def test_who_may(self):
+        """An owner restores what is the owner's, and by that nothing else."""
+        self.agent.set(self.group, GROUP, {"Weight": 40})
+        before = self.listed()
+        self.agent.set(self.group, GROUP, {"Weight": 30, "Max": 50})
+        self.agent.restore(self.name, self.listed(), before)
+        self.assertEqual((self.listed(), self.weight()), (before, 40))
+        refused = ({"runtime": {"Weight": 40}}, {**before, "runtime": {"Weight": 40}}, {"owner": {"Weight": 101}})
+        for then in (*refused, {"stored": {"Weight": 1}}):
+            self.assert_refused(self.agent.restore, self.name, before, then)
+        self.set({"Priority": -5})
+        now = self.listed()
+        self.assert_refused(self.agent.restore, self.name, now, before)
+        self.assertEqual(self.listed(), now)
+        device = (f"device:{ID}", {}, {"runtime": {}})
+        self.agent.queue(self.path, 0)
+        self.assert_refused(self.agent.restore, *device)
+
+    def test_class_that_has_gone(self):
+        """It stays where it is set, and comes to no other place."""
+        self.set({"Class": "heavy", "Weight": 60})
+        before = self.listed()
+        self.set({"Weight": 70})
+        os.unlink(f"{self.directory}/classes.d/heavy.class")
+        self.call("Reload")
+        self.restore(self.listed(), before)
+        self.assertEqual((self.listed(), self.weight()), (before, 60))
+        self.restore(before, {})
+        self.assert_error(f"{NAME}.Error.NoSuchClass", self.restore, {}, before)
+        self.assertEqual(self.listed(), {})
+
+    def test_device(self):
+        self.agent.queue(self.path, 0)
+        device, target = next(d[-1] for d in self.call("ListDevices") if d[0] == ID), f"device:{ID}"
+        types = {"Policy": "s", "TimeSliceUSec": "t", "StarveUSec": "t", "StarveRunUSec": "t", "Concurrency": "u"}
+        change = lambda policy, **s: self.call(
+            "SetPolicy", "ssta{sv}", ID, policy, 0, {k: (types[k], v) for k, v in s.items()}
+        )
+        restore = lambda *args: self.restore(*args, target, types)
+        change("", TimeSliceUSec=7000)
+        before = self.listed(target)
+        change("hpf", TimeSliceUSec=9000, Concurrency=2)
+        self.assert_error(f"{NAME}.Error.Changed", restore, before, before)
+        restore(self.listed(target), before)
+        self.assertEqual(self.listed(target), before)
+        self.assertEqual([self.get(k, device, DEVICE) for k in ("Policy", "TimeSliceUSec")], ["tree", 7000])
+        wrong = {"runtime": {"StarveUSec": 1000, "StarveRunUSec": 2000}}
+        self.assert_error(f"{NAME}.Error.InvalidSetting", restore, before, wrong)
+        self.assert_error(f"{NAME}.Error.NoSuchPolicy", restore, before, {"runtime": {"Policy": "nosuch"}})
+        self.assert_error("org.freedesktop.DBus.Error.InvalidArgs", restore, before, {"owner": {}})
+        self.assert_error(f"{NAME}.Error.NoSuchDevice", self.restore, {}, {}, "device:pci:none")
+        for target, error in (("device:pci:none", "NoSuchDevice"), ("/none.slice", "NoSuchGroup")):
+            self.assert_error(f"{NAME}.Error.{error}", self.call, "GetSettings", "st", target, 0)
+        self.assertEqual(self.listed(f"device:{ID}"), before)
 
 
 class Restart(LoweringCase):

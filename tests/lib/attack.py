@@ -28,6 +28,7 @@ FOR_EVERYBODY = {
     "ListClasses",
     "ListHolds",
     "ListSettings",
+    "GetSettings",
     "ListStatistics",
     "GetClientByProcess",
     "GetClientByPID",
@@ -134,6 +135,7 @@ class Attack:
             "v": ("i", 200),
             "x": 1,
             "as": ["x"],
+            "a(sa{sv})": [("runtime", {"Priority": ("i", 200)})],
             "ay": b"x",
             "(i)": (200,),
         }[t]

@@ -147,6 +147,11 @@ class Agent:
     def set_group(self, name, flags, settings):
         self.call("SetGroup", "sta{sv}", name, flags, typed(settings))
 
+    def restore(self, name, expected, then):
+        """Both: lifetime -> settings."""
+        pairs = lambda lifetimes: [(k, typed(v)) for k, v in lifetimes.items()]
+        self.call("RestoreSettings", "sta(sa{sv})a(sa{sv})", name, 0, pairs(expected), pairs(then))
+
     def write(self, path, interface, key, value):
         self.c.set(NAME, path, interface, key, TYPES[key], value)
 
@@ -403,6 +408,11 @@ class Trial:
         found = [(p, i) for table, i in tables for p in table]
         return self.random.choice(found) if found else None
 
+    def lifetimes(self, name):
+        """What was set for a group."""
+        listed = self.case.bus_connection.call(NAME, PATH, NAME, "ListSettings")[0]
+        return {lifetime: settings for target, lifetime, settings in listed if target == name}
+
     def user(self, clients, queues, groups):
         r, agent = self.random, self.agent
         own = self.pick((clients, CLIENT), (queues, QUEUE), (groups, GROUP))
@@ -422,7 +432,11 @@ class Trial:
             keys = r.sample(list(TYPES), r.choice((1, 1, 3)))
             ways += 2 * [("unset", *own, keys, {k: v for k, v in settings.items() if r.random() < 0.5})]
             if own[1] == GROUP:
-                ways += [("set_group", groups[own[0]]["Name"], r.choice((0, 0, 1)), settings)]
+                name = groups[own[0]]["Name"]
+                ways += [("set_group", name, r.choice((0, 0, 1)), settings)]
+                now = self.lifetimes(name)
+                then = {k: v for k, v in now.items() if k == "runtime" or r.random() < 0.1}
+                ways += 2 * [("restore", name, now, {**then, r.choice(("owner",) * 7 + ("runtime",)): settings})]
         told = [(unit, f"{k}={v}") for unit in ("-.slice", *self.units) for k, v in text_of(self.settings(True))]
         ways.append(("register", {}, None, told))
         if self.tokens:

@@ -2,9 +2,10 @@
 """What the page for Cockpit changes: said before by the service, done by it, seen, and taken back; or refused."""
 
 import json
+import os
 
 import inside
-from inside import DEVICE, GROUP, NAME, until
+from inside import DEVICE, GROUP, NAME, run, until
 from page import PageCase, selector
 
 ROWS = "[...document.querySelectorAll('.preview tbody tr')].map(r => r.innerText.split('\\t'))"
@@ -226,6 +227,132 @@ class Changes(PageCase):
         self.assertEqual((now(), self.settings()), (was, []))
         self.undone(tab, before)
         self.call("SetPolicy", "ssta{sv}", inside.DEVICE_ID, "", 1, {"Unset": ("as", ["TimeSliceUSec", "Concurrency"])})
+        self.check_clean(tab)
+        c.end()
+
+    def test_4_undo_restores_layers(self):
+        """What the owner has lowered is the owner's again; what was not set for the device itself is not set after."""
+        mine = self.client("--uid=carol", unit="mine.service")
+        path = self.path("mine.service")
+        run("setpriv", "--reuid=carol", "--clear-groups", "xschedctl", "set", "--runtime", "mine.service", "weight=40")
+        owner = [("/system.slice/mine.service", "owner", {"Weight": 40})]
+        self.assertEqual(self.call("ListSettings")[0], owner)
+        tab = self.opened()
+        self.dialog(tab, "mine.service")
+        tab.type("#change-Weight", "300")
+        self.said(tab, ["Weight", 40, 300])
+        self.agree(tab)
+        self.assertEqual((self.weight("mine.service"), len(self.call("ListSettings")[0])), (300, 1))
+        self.undone(tab, [str(owner[0])])
+        self.assertEqual(self.weight("mine.service"), 40)
+
+        # What is stored is hidden by what holds for every device until the next boot.
+        concurrency = lambda device, flags, n: self.call(
+            "SetPolicy", "ssta{sv}", device, "", flags, {"Concurrency": ("u", n)}
+        )
+        concurrency(inside.DEVICE_ID, 1, 3)
+        concurrency("", 0, 5)
+        before = self.settings()
+        tab.click(f"[data-device='{inside.DEVICE_ID}'] .admin")
+        self.fill(tab, "Concurrency", 2)
+        self.keep(tab, "stored")
+        self.said(tab, ["How many run at once", 5, 2])
+        self.agree(tab)
+        self.assertEqual(len(self.settings()), len(before) + 1)
+        self.undone(tab, before)
+        for device in ("", inside.DEVICE_ID):
+            self.call("SetPolicy", "ssta{sv}", device, "", 1, {"Unset": ("as", ["Concurrency"])})
+
+        # A class that a reload has removed cannot come back: nothing is done, and the word of it stays.
+        name = "/etc/xsched/classes.d/passing.class"
+        inside.write(name, "[Class]\nWeight=70\n")
+        run("systemctl", "reload", "xsched")
+        self.call("SetGroup", "sta{sv}", "mine.service", 0, {"Class": ("s", "passing")})
+        before = self.settings()
+        self.dialog(tab, "mine.service")
+        self.fill(tab, "Class", "batch")
+        self.said(tab, ["Class", "passing", "batch"])
+        self.agree(tab)
+        os.unlink(name)
+        run("systemctl", "reload", "xsched")
+        tab.click(".undo")
+        said = "document.querySelector('.alert .error')?.innerText"
+        tab.until(f"{said} === \"It was not undone: There is no class 'passing'\"", "the reason")
+        self.assertEqual(self.get("Class", path, GROUP), "batch")
+        inside.write(name, "[Class]\nWeight=70\n")
+        run("systemctl", "reload", "xsched")
+        self.undone(tab, before)
+        os.unlink(name)
+        run("systemctl", "reload", "xsched")
+        self.call("ResetGroup", "st", "mine.service", 0)
+        self.check_clean(tab)
+        mine.end()
+
+    def test_4_two_administrators(self):
+        """Nobody's change is written over without a word, nor by an undo."""
+        c = self.client(unit="both.service")
+        path = self.path("both.service")
+        other = lambda flags, **settings: self.call(
+            "SetGroup",
+            "sta{sv}",
+            "both.service",
+            flags,
+            {k: ("i" if k == "Priority" else "u", v) for k, v in settings.items()},
+        )
+        tab = self.opened()
+        self.dialog(tab, "both.service")
+        tab.type("#change-Weight", "70")
+        self.said(tab, ["Weight", 100, 70])
+        other(0, Weight=200, Priority=3)
+        before = self.settings()
+        tab.click("dialog footer button")
+        said = "document.querySelector('dialog > .error')?.innerText"
+        tab.until(f"{said}?.includes('Priority was 0 and is 3 now; Weight was 100 and is 200 now')", "what has changed")
+        self.assertEqual(self.settings(), before)
+        self.assertEqual(tab.js("document.querySelector('#change-Priority').value"), "3")
+        self.said(tab, ["Weight", 200, 70])
+        self.agree(tab)
+        self.assertEqual((self.weight("both.service"), self.get("Priority", path, GROUP)), (70, 3))
+
+        # What others have changed besides stays as they have it.
+        other(0, Priority=9)
+        tab.click(".undo")
+        tab.until("!document.querySelector('.undo')", "the undoing")
+        self.assertEqual((self.weight("both.service"), self.get("Priority", path, GROUP)), (200, 9))
+
+        # The same setting, of whatever lifetime, is theirs: it is asked again, and what is not undone can be later.
+        self.dialog(tab, "both.service")
+        tab.type("#change-Weight", "60")
+        self.said(tab, ["Weight", 200, 60])
+        self.agree(tab)
+        other(1, Weight=500)
+        before = self.settings()
+        tab.click(".undo")
+        asked = "document.querySelector('dialog')?.innerText"
+        tab.until(f"{asked}?.includes('Weight was 60 and is 500 now')", "the question")
+        self.assertIn("Weight as it was at 200", tab.js(asked))
+        tab.key("Escape")
+        tab.until("!document.querySelector('dialog') && !document.querySelector('.undo').disabled", "it can be later")
+        self.assertEqual(self.settings(), before)
+        tab.click(".undo")
+        tab.until(asked, "the question")
+        other(1, Weight=400)  # and again, while it is asked
+        tab.click("dialog .danger")
+        tab.until("document.querySelectorAll('dialog').length === 2", "another question")
+        tab.click("dialog:last-of-type .danger")
+        tab.until("!document.querySelector('dialog') && !document.querySelector('.undo')", "the undoing")
+        lifetimes = dict(self.call("GetSettings", "st", "both.service", 0)[0])
+        self.assertEqual(lifetimes, {"runtime": {"Weight": 200, "Priority": 9}})
+
+        # What another has suspended meanwhile is not this one's to take back.
+        self.menu(tab, "both.service", "Suspend…")
+        tab.until("document.querySelector('dialog')")
+        self.call("SuspendGroup", "st", "both.service", 0)
+        self.agree(tab)
+        tab.until("document.querySelector('.alert')?.innerText.includes('suspended')", "the word")
+        self.assertFalse(tab.js("!!document.querySelector('.undo')"))
+        self.call("ResumeGroup", "st", "both.service", 0)
+        self.call("ResetGroup", "st", "both.service", 0)
         self.check_clean(tab)
         c.end()
 

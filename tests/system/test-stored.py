@@ -375,6 +375,34 @@ class Devices(SettingsCase):
         run("xschedctl", "reset", every)
         self.assertEqual((self.effective(), self.listed()), (self.was, {}))
 
+    def test_restored(self):
+        """All of it: over what holds for every device, a stored setting leaves one of the device's own in force."""
+        target = f"device:{self.ID}"
+        run("xschedctl", "set", target, "concurrency=2")
+        run("xschedctl", "set", "--runtime", "device:all", "concurrency=3")
+        before = self.listed()
+        of = lambda: [(k, {n: ("u", v) for n, v in s.items()}) for k, s in self.call("GetSettings", "st", target, 0)[0]]
+        was = of()
+        self.change("", PERSISTENT, {"Concurrency": ("u", 4)}, Concurrency=4)
+        self.assertEqual(self.listed()[target, "runtime"], {"Concurrency": 4})
+        restore = lambda *layers: self.call("RestoreSettings", "sta(sa{sv})a(sa{sv})", target, 0, *layers)
+        now = of()
+        os.chmod(os.path.dirname(FILE), 0o500)
+        os.chmod(FILE, 0o400)
+        try:
+            with self.assertRaisesRegex(inside.dbus.DBusError, "could not be stored"):
+                restore(now, was)
+        finally:
+            os.chmod(os.path.dirname(FILE), 0o700)
+            os.chmod(FILE, 0o600)
+        self.assertEqual(of(), now)
+        restore(now, was)
+        self.assertEqual((self.listed(), self.effective()), (before, dict(self.was, Concurrency=3)))
+        run("xschedctl", "reset", "device:all")
+        run("systemctl", "restart", "xsched")
+        until(lambda: self.get("NClients") == 1, "the client")
+        self.assertEqual((self.listed(), self.effective()), ({}, self.was))
+
     def test_without_the_device(self):
         """It finds what is stored for it, which is seen and forgotten before it comes, too."""
         target = f"device:{self.ID}"
