@@ -239,19 +239,27 @@ static int set_override(sd_bus_message *message, Group *g, uint64_t flags, const
 }
 
 /* What set_override() would do, done to a copy. */
-static int preview_override(sd_bus_message *message, const Group *g, uint64_t flags, const Settings *s) {
-        const Settings *former = overrides_find(&g->manager->overrides, group_stored_name(g));
-        Settings stored = former ? *former : SETTINGS_NULL, then;
-        _cleanup_(sd_bus_message_unrefp)
-        sd_bus_message *reply = NULL;
-        Group copy = *g;
+void group_would_be(sd_bus_message *message, const Group *g, uint64_t flags, const Settings *s, Group *ret) {
+        const char *name = group_stored_name(g);
+        const Settings *former = name ? overrides_find(&g->manager->overrides, name) : NULL;
+        Settings stored = former ? *former : SETTINGS_NULL;
 
+        *ret = *g;
         if (is_kept(g, flags)) {
                 settings_merge(&stored, s);
-                give_way_to_stored(&copy, s);
+                give_way_to_stored(ret, s);
         } else
-                take_settings(message, &copy, s);
-        group_resolve_copy(&copy, &stored);
+                take_settings(message, ret, s);
+        group_resolve_copy(ret, &stored);
+}
+
+static int preview_override(sd_bus_message *message, const Group *g, uint64_t flags, const Settings *s) {
+        _cleanup_(sd_bus_message_unrefp)
+        sd_bus_message *reply = NULL;
+        Settings then;
+        Group copy;
+
+        group_would_be(message, g, flags, s, &copy);
         settings_from_resolved(&copy.resolved, &then);
         int r = sd_bus_message_new_method_return(message, &reply);
         if (r >= 0)

@@ -24,6 +24,10 @@ int method_set_group(sd_bus_message *message, void *userdata, sd_bus_error *erro
 int check_reset_group(sd_bus_message *message, void *userdata, const char *member, sd_bus_error *error);
 int method_reset_group(sd_bus_message *message, void *userdata, sd_bus_error *error);
 
+/* A copy of the group as Set with these arguments, by the caller of `message`, would make it: resolve.h says what it
+ * is good for. */
+void group_would_be(sd_bus_message *message, const Group *g, uint64_t flags, const Settings *s, Group *ret);
+
 /* --- for restore-dbus.h --- */
 
 /* Nothing is stored for scopes and jobs: each is new, and its name may be another's the next time. */

@@ -23,6 +23,7 @@
 #include "reload.h"
 #include "restore-dbus.h"
 #include "settings-dbus.h"
+#include "shares-dbus.h"
 #include "statistics-dbus.h"
 #include "suspend-dbus.h"
 #include "taping-dbus.h"
@@ -133,6 +134,7 @@ static const GateRule manager_rules[] = {
                 {.method = method_list_settings},
                 {.method = method_get_settings},
                 {.method = method_list_statistics},
+                {.method = method_list_shares},
                 {.method = method_get_client_by_process},
                 {.method = method_get_client_by_pid},
                 {.method = method_get_group},
@@ -174,6 +176,10 @@ static const sd_bus_vtable manager_vtable[] = {
                                 SD_BUS_RESULT("a(sa{sv})", settings), method_get_settings, BUS_ANY_USER),
                 SD_BUS_METHOD_WITH_ARGS("ListStatistics", SD_BUS_ARGS("t", flags),
                                 SD_BUS_RESULT("a(sssa{sv})", statistics), method_list_statistics, BUS_ANY_USER),
+
+                SD_BUS_METHOD_WITH_ARGS("ListShares",
+                                SD_BUS_ARGS("a(sas)", wanting, "s", group, "t", flags, "a{sv}", settings),
+                                SD_BUS_RESULT("a(ssd)", shares), method_list_shares, BUS_ANY_USER),
 
                 SD_BUS_METHOD_WITH_ARGS("GetClientByProcess", SD_BUS_ARGS("u", pid, "t", start_time),
                                 SD_BUS_RESULT("o", client), method_get_client_by_process, BUS_ANY_USER),

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What monitoring asks for: ListStatistics against the objects, histograms against the latencies."""
+"""What monitoring asks for: ListStatistics against the objects, histograms against the latencies; and what the settings
+ask for: ListShares."""
 
 import json
 import os
@@ -174,6 +175,76 @@ class Statistics(Case):
         after = self.statistics()["group", name, DEVICE_ID]
         self.assertGreaterEqual(after["WaitUSec"], before["WaitUSec"])
         self.assertEqual((after["NQueues"], after["NHeld"], after["Weight"]), (0, 0, 7))
+
+
+class Shares(Case):
+    """Parts of a device, as its policy would give them: test-policy-divide.c has the arithmetic."""
+
+    def setUp(self):
+        super().setUp()
+        self.own = self.raw()  # work of its own, beside the groups below it
+        self.own.queue()
+        self.here = self.own.get("Group")
+        self.tenants = [self.tenant(f"tenant-{i}", Weight=w)[0] for i, w in enumerate((300, 100))]
+        self.names = [t.get("Group") for t in self.tenants]
+
+    def shares(self, *wanting, group="", flags=0, device=DEVICE_ID, **settings):
+        codes = {"Priority": "i", "Class": "s"}
+        set_ = {k: (codes.get(k, "u"), v) for k, v in settings.items()}
+        found = self.call("ListShares", "a(sas)sta{sv}", [(device, list(wanting))], group, flags, set_)
+        self.assertEqual({d for d, *_ in found} - {device}, set())
+        return {name: round(part, 4) for _, name, part in found if name in (self.here, *self.names)}
+
+    def test_own_work_beside_groups(self):
+        one, two = self.names
+        self.assertEqual(self.shares(self.here, one), {self.here: 1, one: 0.75})
+        self.assertEqual(self.shares(self.here, one, two), {self.here: 1, one: 0.6, two: 0.2})
+        self.assertEqual(self.shares(one, two), {self.here: 1, one: 0.75, two: 0.25})
+        self.assertEqual(self.shares(self.here), {self.here: 1})
+        self.assertEqual(self.shares(), {})
+        self.c.call(
+            NAME, self.own.path, CLIENT, "Set", "ta{sv}", 0, {"Weight": ("u", 300)}
+        )  # a client's own, three times its group's
+        self.assertEqual(self.shares(self.here, one), {self.here: 1, one: 0.5})
+
+    def test_as_if(self):
+        """Of a change nothing is done; what is below inherits it."""
+        one, two = self.names
+        before = self.call("Describe")
+        self.assertEqual(self.shares(one, two, group=one, Weight=100), {self.here: 1, one: 0.5, two: 0.5})
+        self.assertEqual(self.shares(one, two, group=two, Priority=1), {self.here: 1, one: 0, two: 1})
+        self.assertEqual(self.shares(one, two, group=one, Max=30), {self.here: 1, one: 0.3, two: 0.7})
+        self.assertEqual(self.shares(one, two, group=two, Min=40), {self.here: 1, one: 0.6, two: 0.4})
+        self.assertEqual(self.shares(one, two, group=self.here, Max=40), {self.here: 0.4, one: 0.3, two: 0.1})
+        settings = lambda text: [(g["name"], g["priority"], g["weight"], g["max"]) for g in json.loads(text)["groups"]]
+        self.assertEqual(settings(self.call("Describe")), settings(before))
+        # Jobs inherit the priority of the cgroup that they were made in; who has its own does not.
+        self.call("SetGroup", "sta{sv}", two, 0, {"Priority": ("i", 0)})
+        self.assertEqual(self.shares(one, two, group=self.here, Priority=3), {self.here: 1, one: 1, two: 0})
+        self.assertEqual(self.shares(one, two), {self.here: 1, one: 0.75, two: 0.25})
+
+    def test_other_policies(self):
+        one, two = self.names
+        for policy, part in (("hpf", 0.5), ("tree", 0.75)):
+            self.call("SetPolicy", "ssta{sv}", DEVICE_ID, policy, 0, {})
+            self.assertEqual(self.shares(one, two)[one], part, policy)
+        for policy in ("mlfq", "lax", "kedf"):
+            self.call("SetPolicy", "ssta{sv}", DEVICE_ID, policy, 0, {})
+            self.assertEqual(self.shares(one, two), {}, policy)
+
+    def test_what_is_not_there(self):
+        one, two = self.names
+        self.assertEqual(self.shares(one, "/none", "x" * 200), {self.here: 1, one: 1})
+        self.assertEqual(self.shares(one, device="pci:none"), {})
+        self.call("SuspendGroup", "st", one, 0)
+        self.assertEqual(self.shares(one, two), {self.here: 1, two: 1})
+        error = lambda name, *args, **kwargs: self.assert_error(name, self.shares, *args, **kwargs)
+        error(ERROR + "NoSuchGroup", two, group="/none.slice", Weight=1)
+        error(ERROR + "InvalidSetting", two, group=one, Weight=0)
+        error("org.freedesktop.DBus.Error.InvalidArgs", two, group=one, flags=2)
+        error("org.freedesktop.DBus.Error.LimitsExceeded", *[two] * 129)
+        self.call("ResumeGroup", "st", one, 0)
+        self.assertEqual(self.shares(one, *[two] * 100, self.here)[two], 0.2)
 
 
 if __name__ == "__main__":
