@@ -27,10 +27,15 @@ int bus_check_flags(uint64_t flags, sd_bus_error *error) {
         return bus_check_known_flags(flags, 0, error);
 }
 
+void bus_settle(Manager *m) {
+        if (turn_is_due(m))
+                arbiter_flush(m);
+}
+
 int bus_answer(Manager *m, sd_bus_message *call, const char *types, ...) {
         va_list arguments;
 
-        arbiter_flush(m);
+        bus_settle(m);
         va_start(arguments, types);
         int r = sd_bus_reply_method_returnv(call, types, arguments);
         va_end(arguments);
@@ -38,8 +43,8 @@ int bus_answer(Manager *m, sd_bus_message *call, const char *types, ...) {
 }
 
 int bus_set(Manager *m, int r) {
-        if (r >= 0 && turn_is_due(m))
-                arbiter_flush(m);
+        if (r >= 0)
+                bus_settle(m);
         return r;
 }
 

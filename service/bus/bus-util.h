@@ -24,8 +24,11 @@ int bus_check_string(const char *name, const char *s, sd_bus_error *error);
 /* Sets the error for a caller whose process could not be read. */
 int bus_peer_error(int r, sd_bus_error *error);
 
-/* Answers a call that has changed something, as sd_bus_reply_method_return() does, after the resulting verdicts are
- * written: the caller may look at its page. */
+/* Writes the words of pages that are due now, before the end of the turn: called before a caller is told that a change
+ * is done, because it may look at its page. The functions below call it. */
+void bus_settle(Manager *m);
+
+/* Answers a call that has changed something, as sd_bus_reply_method_return() does. */
 int bus_answer(Manager *m, sd_bus_message *call, const char *types, ...);
 
 /* The same for a setter, whose call sd-bus answers: returns its result `r`. */

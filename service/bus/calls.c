@@ -21,7 +21,6 @@
 #include "service/base/auth-sender.h"
 #include "service/base/auth.h"
 #include "service/base/log.h"
-#include "service/core/arbiter.h"
 #include "service/core/client.h"
 #include "service/core/turn.h"
 #include "service/core/user.h"
@@ -268,11 +267,8 @@ static void call_step(Call *call) {
         c->stepping = call;
         int r = call->work.step(call->work.userdata);
         c->stepping = NULL;
-        if (r > 0) {
-                if (c->manager->turn_due)
-                        arbiter_flush(c->manager);
+        if (r > 0)
                 return;
-        }
         if (r < 0)
                 (void) sd_bus_reply_method_errno(call->message, r, NULL);
         call_free(call);

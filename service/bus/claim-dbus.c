@@ -10,7 +10,6 @@
 #include "calls.h"
 #include "common/bus-names.h"
 #include "manager-dbus.h"
-#include "service/core/arbiter.h"
 #include "service/core/claim.h"
 
 /* Approximate size of a list's element without its strings. */

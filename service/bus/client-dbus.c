@@ -10,7 +10,6 @@
 #include "client-dbus.h"
 #include "manager-dbus.h"
 #include "paths.h"
-#include "service/core/arbiter.h"
 #include "service/core/counters.h"
 #include "service/core/ladder.h"
 #include "service/core/numbers.h"

@@ -15,10 +15,10 @@
 #include "manager-dbus.h"
 #include "paths.h"
 #include "service/base/auth-sender.h"
-#include "service/core/arbiter.h"
 #include "service/core/job.h"
 #include "service/core/layers.h"
 #include "service/core/manager-config.h"
+#include "service/core/turn.h"
 #include "service/settings/xsched-conf.h"
 
 static void audit_job(Manager *m, sd_bus_message *message, const Job *j, const JobParameters *p, pid_t pid) {

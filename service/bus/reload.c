@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "audit.h"
+#include "bus-util.h"
 #include "reload.h"
 #include "service/base/messages.h"
 #include "service/base/notify.h"
@@ -67,6 +68,7 @@ int manager_reload(Manager *m, sd_bus_message *by) {
 
                 reload_apply_log(m->options, config);
                 manager_set_config(m, TAKE_PTR(config));
+                bus_settle(m);
                 log_reloaded(m, by, n_problems);
         } else
                 log_event(LOG_ERR, MESSAGE_CONFIG_PROBLEM, LOG_FIELDS(.error = r),

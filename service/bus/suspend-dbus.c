@@ -9,7 +9,6 @@
 #include "cgroup/cgroup-attr.h"
 #include "cgroup/cgroup-path.h"
 #include "manager-dbus.h"
-#include "service/core/arbiter.h"
 #include "service/core/observer.h"
 #include "service/core/suspended.h"
 #include "service/core/suspension.h"

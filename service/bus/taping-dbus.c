@@ -9,7 +9,6 @@
 #include "audit.h"
 #include "manager-dbus.h"
 #include "service/base/messages.h"
-#include "service/core/arbiter.h"
 #include "service/core/taping.h"
 #include "taping-dbus.h"
 

@@ -405,6 +405,7 @@ void ladder_after_order(Queue *q, bool driver) {
         if (!driver || c->to_be_told)
                 return;
         c->to_be_told = true;
+        turn_due(c->manager);
         LL_PREPEND2(c->manager->to_be_told, c, to_be_told_next);
 }
 

@@ -35,6 +35,17 @@
 /* For how long sd-event may be left aside: loop_goes_on(). */
 #define LOOP_STALE_NS (1 * NSEC_PER_MSEC)
 
+/* Nothing else in this room calls arbiter_flush(). */
+static void write_words(Manager *m) {
+        if (turn_is_due(m))
+                arbiter_flush(m);
+}
+
+static void look(Manager *m) {
+        if (wakes_turn(m) > 0)
+                write_words(m);
+}
+
 static const QuickOps quick_ops = {.look = edge_look, .sync_watch = edge_sync_watch};
 
 int manager_new(Config *config, Manager **ret) {
@@ -57,7 +68,7 @@ int manager_new(Config *config, Manager **ret) {
         if (r < 0)
                 return r;
         quick_init(m, &quick_ops);
-        r = wakes_init(m);
+        r = wakes_init(m, look);
         if (r >= 0)
                 r = lease_init(m);
         if (r >= 0)
@@ -129,7 +140,7 @@ void manager_settle(Manager *m) {
 
         HASH_ITER(hh, m->jobs, j, tmp)
                 job_gc(j);
-        arbiter_flush(m);
+        manager_end_turn(m);
 }
 
 /* How fast the service has to wake: a sleeping CPU takes time to wake, in which a client may wait for a decision. */
@@ -169,8 +180,7 @@ static void disconnect_condemned(Manager *m) {
 void manager_end_turn(Manager *m) {
         do {
                 disconnect_condemned(m);
-                if (turn_is_due(m))
-                        arbiter_flush(m);
+                write_words(m);
         } while (m->condemned);
         if (m->devices_left)
                 devices_trim(m);
@@ -246,6 +256,8 @@ int manager_turn(Manager *m, uint64_t timeout_ns) {
                 n_woke = wakes_turn(m);
         if (r < 0)
                 return r;
+        if (n_woke > 0)
+                write_words(m); /* they do not wait for the event that comes next */
         unsigned n_due = dues_turn(&m->dues, now_ns());
         if (r > 0)
                 r = sd_event_dispatch(m->event);
@@ -291,7 +303,6 @@ void manager_settings_changed(Manager *m) {
                 (void) group_match(g); /* groups below call group_match(), too */
         HASH_ITER(hh, m->groups, g, gtmp)
                 group_settings_changed(g);
-        arbiter_flush(m);
 }
 
 void manager_set_config(Manager *m, Config *config) {

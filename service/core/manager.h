@@ -118,12 +118,12 @@ typedef struct Keep {
 /* wakes.h */
 typedef struct Wakes {
         int epoll;
-        unsigned (*hear)(Manager *m); /* wakes_turn() */
-        uint64_t looked_at;           /* CLOCK_MONOTONIC ns of the last hear(); 0: not yet, not all clients are there */
-        bool busy;                    /* verdicts are being made */
-        bool polls;                   /* there is no epoll_pwait2() */
-        sd_event_source *timer;       /* ticks while `flooded` is not empty */
-        User *flooded;                /* list */
+        void (*look)(Manager *m); /* turn_look() */
+        uint64_t looked_at;       /* CLOCK_MONOTONIC ns of the last wakes_turn(); 0: not all clients are there yet */
+        bool busy;                /* verdicts are being made */
+        bool polls;               /* there is no epoll_pwait2() */
+        sd_event_source *timer;   /* ticks while `flooded` is not empty */
+        User *flooded;            /* list */
         unsigned n_flooded;
 } Wakes;
 

@@ -48,7 +48,7 @@ void entity_review_by(Entity *e, uint64_t at) {
 void turn_look(Manager *m) {
         const Wakes *w = &m->wakes;
 
-        if (!w->hear || w->busy || m->stopping || w->looked_at == 0 || now_ns() - w->looked_at < TURN_APART_NS)
+        if (!w->look || w->busy || m->stopping || w->looked_at == 0 || now_ns() - w->looked_at < TURN_APART_NS)
                 return;
-        (void) w->hear(m);
+        w->look(m);
 }

@@ -8,7 +8,8 @@
  * of the turn, so that an event with many parts (a client with several queues, a changed class) makes one decision per
  * device. Observers are told in the same turn.
  *
- * Before an answer to a caller that may then look at its page, call arbiter_flush().
+ * The manager writes them, by arbiter_flush(): after edges, and when the turn ends. Only before a caller is told that a
+ * change is done, and may look at its page, bus_settle() does.
  *
  * Thread safety: none; the event loop's thread only.
  */
@@ -40,6 +41,6 @@ void entity_review_by(Entity *e, uint64_t at);
 /* Called when the words of the entity's slots may have changed. */
 void entity_words_changed(Entity *e);
 
-/* Called during long work, at points where all objects are consistent: hears edges and makes the resulting verdicts, as
- * wakes_turn() does. Cheap when the last look was a moment ago. Frees no object. */
+/* Called during long work, at points where all objects are consistent: the manager hears edges and writes the resulting
+ * verdicts. Cheap when the last look was a moment ago. Frees no object. */
 void turn_look(Manager *m);

@@ -167,7 +167,7 @@ static unsigned hear(Manager *m, const struct epoll_event *events, int n) {
                 if (c) /* NULL: another process may still have a copy of a freed client's eventfd */
                         woke(c, now);
         }
-        arbiter_flush(m);
+        turn_due(m);
         return (unsigned) n;
 }
 
@@ -205,8 +205,8 @@ int wakes_sleep(Manager *m, const struct timespec *timeout, unsigned *ret_n_woke
 
 /* --- life --- */
 
-int wakes_init(Manager *m) {
-        m->wakes.hear = wakes_turn;
+int wakes_init(Manager *m, void (*on_look)(Manager *m)) {
+        m->wakes.look = on_look;
         m->wakes.epoll = epoll_create1(EPOLL_CLOEXEC);
         if (m->wakes.epoll < 0)
                 return negative_errno();

@@ -12,8 +12,8 @@
  * (closer.h). The entry names the client by its id, which is never used again. The counter only grows; it is full after
  * 2^64 edges, which only harms the client itself.
  *
- * Edges are heard between two events of the loop, and during long work at each call of turn_look(): so an edge waits
- * for some 10 µs of other work, and not for all of it.
+ * The manager hears edges between two events of the loop, and during long work at each call of turn_look(): so an edge
+ * waits for some 10 µs of other work, and not for all of it.
  *
  * The eventfds have their own epoll instance, which the event loop's does not watch, because adding to a watched
  * instance takes a system-wide lock.
@@ -25,7 +25,8 @@
 
 #include "manager.h"
 
-int wakes_init(Manager *m);
+/* `on_look` does what turn_look() says: it hears edges by wakes_turn(), and writes the verdicts. */
+int wakes_init(Manager *m, void (*on_look)(Manager *m));
 void wakes_done(Manager *m);
 
 /* Watches the client's eventfd. */
@@ -34,7 +35,7 @@ int wakes_add(Client *c);
 /* Called before the client's eventfd is closed: stops watching it. */
 void wakes_forget(Client *c);
 
-/* Hears all edges so far. Returns how many clients woke the service. */
+/* Hears all edges so far: the turn is then due to end. Returns how many clients woke the service. */
 unsigned wakes_turn(Manager *m);
 
 /* Sleeps until an edge, or until the timeout, and hears the edges. Returns 0 or a negative errno; *ret_n_woke is that
