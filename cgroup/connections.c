@@ -55,7 +55,7 @@ static int take_credential(sd_bus_message *reply, Credentials *c) {
                 c->pid = r >= 0 ? (pid_t) number : 0;
         } else if (streq(key, "UnixUserID")) {
                 r = sd_bus_message_read(reply, "v", "u", &number);
-                c->uid = r >= 0 ? (uid_t) number : (uid_t) -1;
+                c->uid = r >= 0 ? (uid_t) number : UID_NONE;
         } else if (streq(key, "ProcessFD")) {
                 r = sd_bus_message_read(reply, "v", "h", &fd);
                 if (r >= 0) {
@@ -84,14 +84,14 @@ static int take_credentials(sd_bus_message *reply, Credentials *c) {
 
 int credentials_read(sd_bus_message *answer, Credentials *ret) {
         _cleanup_(credentials_done)
-        Credentials c = {.uid = (uid_t) -1, .pidfd = -EBADF};
+        Credentials c = {.uid = UID_NONE, .pidfd = -EBADF};
 
         if (sd_bus_message_is_method_error(answer, NULL))
                 return -ESRCH;
         int r = take_credentials(answer, &c);
         if (r < 0)
                 return r;
-        if (c.uid == (uid_t) -1)
+        if (c.uid == UID_NONE)
                 return -ESRCH;
         *ret = TAKE_GENERIC(c, CREDENTIALS_NULL);
         return 0;

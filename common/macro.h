@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #define _cleanup_(f)   __attribute__((cleanup(f)))
@@ -65,6 +66,9 @@
                 const typeof(((type *) 0)->member) *_member = (ptr);                                                   \
                 (type *) (void *) ((char *) (uintptr_t) _member - offsetof(type, member));                             \
         })
+
+/* No user: the kernel never gives this uid. */
+#define UID_NONE ((uid_t) -1)
 
 /* Hand a resource on: the variable keeps its empty value, so its _cleanup_ does nothing. */
 #define TAKE_GENERIC(var, nullvalue)                                                                                   \

@@ -55,7 +55,7 @@ int auth_append_subject(sd_bus_message *call, sd_bus_message *m, uid_t uid, cons
 
 int auth_sender_uid(sd_bus_message *m, uid_t *ret) {
         sd_bus_creds *creds = NULL;
-        uid_t uid = AUTH_NO_OWNER;
+        uid_t uid = UID_NONE;
 
         if (m == known_sender.message) {
                 *ret = known_sender.uid;

@@ -22,7 +22,7 @@ bool auth_decide(AuthAction action, uid_t sender, uid_t owner, uid_t service) {
         case AUTH_REGISTER:
                 return true;
         case AUTH_MANAGE_OWN:
-                return owner != AUTH_NO_OWNER && sender == owner;
+                return owner != UID_NONE && sender == owner;
         default:
                 return false;
         }

@@ -171,7 +171,7 @@ static int too_many(sd_bus_error *error) {
 /* Returns the last waiting call of the user who has the most, and more than `than`. */
 static Query *most_patient(Auth *a, unsigned than) {
         Query *found = NULL;
-        uid_t last = AUTH_NO_OWNER, most = AUTH_NO_OWNER;
+        uid_t last = UID_NONE, most = UID_NONE;
 
         for (Query *q = a->queries; q; q = q->hh.next) {
                 if (!query_is_pending(q))
@@ -471,10 +471,10 @@ static int query_ask(Query *q, const AuthRequest *req) {
 static AuthRequest effective_request(const AuthRequest *req, uid_t sender) {
         AuthRequest e = *req;
 
-        if (e.action == AUTH_MANAGE_OWN && (e.owner == AUTH_NO_OWNER || e.owner != sender))
+        if (e.action == AUTH_MANAGE_OWN && (e.owner == UID_NONE || e.owner != sender))
                 e.action = AUTH_MANAGE;
         if (e.action != AUTH_MANAGE_OWN)
-                e.owner = AUTH_NO_OWNER;
+                e.owner = UID_NONE;
         return e;
 }
 
@@ -574,7 +574,7 @@ int auth_new(sd_bus *bus, bool polkit, Auth **ret) {
                         .polkit = polkit,
                         .askers = TAKE_PTR(askers),
                         .service = geteuid(),
-                        .grant.uid = AUTH_NO_OWNER,
+                        .grant.uid = UID_NONE,
         };
         *ret = a;
         return 0;

@@ -33,13 +33,11 @@ typedef enum AuthAction {
         _AUTH_ACTION_MAX,
 } AuthAction;
 
-#define AUTH_NO_OWNER ((uid_t) -1)
-
 typedef struct AuthRequest {
         AuthAction action;
         const char *verb;   /* what is done, for the dialog and for rules: "set", "suspend", "reload"; may be NULL */
         const char *target; /* to what: a group's name, a device's id; may be NULL */
-        uid_t owner;        /* of the target, for AUTH_MANAGE_OWN; AUTH_NO_OWNER (or 0): it has none */
+        uid_t owner;        /* of the target, for AUTH_MANAGE_OWN; UID_NONE (or 0): it has none */
 } AuthRequest;
 
 typedef struct Auth Auth;

@@ -219,7 +219,7 @@ static void door_unref(Door *d) {
 static void on_gone(uid_t user, bool barred, void *userdata) {
         Door *d = userdata;
 
-        if (user == (uid_t) -1)
+        if (user == UID_NONE)
                 door_unref(d);
         else
                 give_place(d, user, barred);

@@ -408,7 +408,7 @@ static void relay_end(Relay *r) {
                 pair_end(r, p, false);
         free_ended(r);
         lanes_gc(r, true);
-        r->gone((uid_t) -1, false, r->userdata);
+        r->gone(UID_NONE, false, r->userdata);
         safe_close(r->epoll);
         safe_close(r->add[0]);
         safe_close(r->add[1]);

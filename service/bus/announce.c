@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 #include "announce.h"
+#include "calls.h"
 #include "device-metrics.h"
 #include "paths.h"
 #include "service/base/notify.h"
@@ -69,7 +70,7 @@ static void emit_changed(WalkTable objects, const void *object, Manager *m, cons
         if (n_names == 0)
                 return;
         _cleanup_free_ char *path = object_path(objects, object);
-        (void) sd_bus_emit_properties_changed_strv(m->bus, path, interface, (char **) names);
+        (void) sd_bus_emit_properties_changed_strv(calls_bus(m->calls), path, interface, (char **) names);
 }
 
 /* --- clients --- */
@@ -79,8 +80,8 @@ static void on_client_added(Client *c, void *userdata) {
         Manager *m = userdata;
 
         c->announced = true;
-        (void) sd_bus_emit_object_added(m->bus, path);
-        (void) sd_bus_emit_signal(m->bus, BUS_PATH, BUS_INTERFACE, "ClientAdded", "to", c->id, path);
+        (void) sd_bus_emit_object_added(calls_bus(m->calls), path);
+        (void) sd_bus_emit_signal(calls_bus(m->calls), BUS_PATH, BUS_INTERFACE, "ClientAdded", "to", c->id, path);
 }
 
 static void on_client_removed(Client *c, void *userdata) {
@@ -89,8 +90,8 @@ static void on_client_removed(Client *c, void *userdata) {
         if (!c->announced)
                 return;
         _cleanup_free_ char *path = client_path(c);
-        (void) sd_bus_emit_signal(m->bus, BUS_PATH, BUS_INTERFACE, "ClientRemoved", "to", c->id, path);
-        (void) sd_bus_emit_object_removed(m->bus, path);
+        (void) sd_bus_emit_signal(calls_bus(m->calls), BUS_PATH, BUS_INTERFACE, "ClientRemoved", "to", c->id, path);
+        (void) sd_bus_emit_object_removed(calls_bus(m->calls), path);
 }
 
 static void on_client_changed(Client *c, unsigned changes, void *userdata) {
@@ -106,9 +107,9 @@ static void on_queue_added(Queue *q, void *userdata) {
         Manager *m = userdata;
 
         q->announced = true;
-        (void) sd_bus_emit_object_added(m->bus, path);
+        (void) sd_bus_emit_object_added(calls_bus(m->calls), path);
         turn_look(m);
-        (void) sd_bus_emit_signal(m->bus, BUS_PATH, BUS_INTERFACE, "QueueAdded", "to", q->id, path);
+        (void) sd_bus_emit_signal(calls_bus(m->calls), BUS_PATH, BUS_INTERFACE, "QueueAdded", "to", q->id, path);
 }
 
 static void on_queue_removed(Queue *q, void *userdata) {
@@ -118,8 +119,8 @@ static void on_queue_removed(Queue *q, void *userdata) {
         if (!q->announced || m->stopping)
                 return;
         _cleanup_free_ char *path = queue_path(q);
-        (void) sd_bus_emit_signal(m->bus, BUS_PATH, BUS_INTERFACE, "QueueRemoved", "to", q->id, path);
-        (void) sd_bus_emit_object_removed(m->bus, path);
+        (void) sd_bus_emit_signal(calls_bus(m->calls), BUS_PATH, BUS_INTERFACE, "QueueRemoved", "to", q->id, path);
+        (void) sd_bus_emit_object_removed(calls_bus(m->calls), path);
 }
 
 static void on_queue_changed(Queue *q, unsigned changes, void *userdata) {
@@ -135,16 +136,16 @@ static void on_group_added(Group *g, void *userdata) {
         _cleanup_free_ char *path = group_path(g);
         Manager *m = userdata;
 
-        (void) sd_bus_emit_object_added(m->bus, path);
-        (void) sd_bus_emit_signal(m->bus, BUS_PATH, BUS_INTERFACE, "GroupAdded", "so", g->name, path);
+        (void) sd_bus_emit_object_added(calls_bus(m->calls), path);
+        (void) sd_bus_emit_signal(calls_bus(m->calls), BUS_PATH, BUS_INTERFACE, "GroupAdded", "so", g->name, path);
 }
 
 static void on_group_removed(Group *g, void *userdata) {
         _cleanup_free_ char *path = group_path(g);
         Manager *m = userdata;
 
-        (void) sd_bus_emit_signal(m->bus, BUS_PATH, BUS_INTERFACE, "GroupRemoved", "so", g->name, path);
-        (void) sd_bus_emit_object_removed(m->bus, path);
+        (void) sd_bus_emit_signal(calls_bus(m->calls), BUS_PATH, BUS_INTERFACE, "GroupRemoved", "so", g->name, path);
+        (void) sd_bus_emit_object_removed(calls_bus(m->calls), path);
 }
 
 static void on_group_changed(Group *g, unsigned changes, void *userdata) {
@@ -158,7 +159,7 @@ static void on_device_added(Device *d, void *userdata) {
         _cleanup_free_ char *path = device_path(d);
         Manager *m = userdata;
 
-        (void) sd_bus_emit_object_added(m->bus, path);
+        (void) sd_bus_emit_object_added(calls_bus(m->calls), path);
 }
 
 static void on_device_removed(Device *d, void *userdata) {
@@ -166,7 +167,7 @@ static void on_device_removed(Device *d, void *userdata) {
 
         _cleanup_free_ char *path = m->stopping ? NULL : device_path(d);
         if (path)
-                (void) sd_bus_emit_object_removed(m->bus, path);
+                (void) sd_bus_emit_object_removed(calls_bus(m->calls), path);
         d->metrics = device_metrics_free(d->metrics);
 }
 
@@ -190,7 +191,7 @@ static void on_device_preempted(Device *d, const Entity *e, const Entity *by, vo
         if (by)
                 (void) entity_name(by, by_name, sizeof(by_name));
         _cleanup_free_ char *path = device_path(d);
-        (void) sd_bus_emit_signal(m->bus, BUS_PATH, BUS_INTERFACE, "Preempted", "oss", path,
+        (void) sd_bus_emit_signal(calls_bus(m->calls), BUS_PATH, BUS_INTERFACE, "Preempted", "oss", path,
                         entity_name(e, name, sizeof(name)), by_name);
 }
 
@@ -199,7 +200,7 @@ static void on_degraded_changed(Manager *m, void *userdata) {
 
         (void) userdata;
         notify_status("%s", manager_status(m, status, sizeof(status)));
-        (void) sd_bus_emit_properties_changed(m->bus, BUS_PATH, BUS_INTERFACE, "Degraded", NULL);
+        (void) sd_bus_emit_properties_changed(calls_bus(m->calls), BUS_PATH, BUS_INTERFACE, "Degraded", NULL);
 }
 
 static const ObserverOps announce_ops = {

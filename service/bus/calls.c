@@ -414,7 +414,7 @@ static int take_in(Calls *c, sd_bus_message *message, const char *sender, sd_bus
 
 /* Notes the message's sender, so that handlers need not ask again. NULL: none. */
 static void set_sender(Calls *c, const sd_bus_message *message, const Caller *k) {
-        auth_know_sender(message, k ? k->credentials.uid : AUTH_NO_OWNER, k ? k->user->uid : AUTH_NO_OWNER);
+        auth_know_sender(message, k ? k->credentials.uid : UID_NONE, k ? k->user->uid : UID_NONE);
         if (k && k->guest.turn)
                 auth_know_process(k->credentials.pid, k->credentials.pidfd);
         if (c->manager->connections)
@@ -515,7 +515,7 @@ int calls_new(Manager *m, sd_bus *bus, call_answer_t answer, Calls **ret) {
 
         if (!c)
                 return -ENOMEM;
-        *c = (Calls){.manager = m, .bus = bus, .answer = answer};
+        *c = (Calls){.manager = m, .bus = sd_bus_ref(bus), .answer = answer};
         limit_unread(c);
         int r = add_sources(c);
         if (r >= 0)
@@ -535,6 +535,11 @@ Calls *calls_free(Calls *c) {
         sd_bus_slot_unref(c->filter);
         sd_event_source_disable_unref(c->turn);
         sd_event_source_disable_unref(c->timer);
+        sd_bus_unref(c->bus);
         free(c);
         return NULL;
+}
+
+sd_bus *calls_bus(const Calls *c) {
+        return c ? c->bus : NULL;
 }

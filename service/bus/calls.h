@@ -45,6 +45,9 @@ typedef int (*call_answer_t)(Manager *m, sd_bus_message *message);
 int calls_new(Manager *m, sd_bus *bus, call_answer_t answer, Calls **ret);
 Calls *calls_free(Calls *c);
 
+/* The bus on which the service's objects are. NULL: there is none. */
+sd_bus *calls_bus(const Calls *c);
+
 /* The work of a call that is made in steps of some 10 µs. */
 typedef struct CallWork {
         int (*step)(void *userdata); /* > 0: there is more. 0: the answer is sent. < 0: answer with this error */

@@ -467,7 +467,7 @@ int check_reset_group(sd_bus_message *message, void *userdata, const char *membe
         int r = read_reset_group(m, message, &g, &key, error);
         if (r < 0)
                 return r;
-        const AuthRequest request = g ? reset_request(g) : bus_reset_request(&(Settings){0}, AUTH_NO_OWNER, key);
+        const AuthRequest request = g ? reset_request(g) : bus_reset_request(&(Settings){0}, UID_NONE, key);
         return bus_check_reset(m, message, &request, error);
 }
 

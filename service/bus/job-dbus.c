@@ -89,7 +89,7 @@ static int find_process(Manager *m, sd_bus_message *message, const JobArguments 
 static uid_t owner_of(const char *cgroup) {
         uid_t uid;
 
-        return cgroup_owner(cgroup, &uid) >= 0 && uid != 0 ? uid : AUTH_NO_OWNER;
+        return cgroup_owner(cgroup, &uid) >= 0 && uid != 0 ? uid : UID_NONE;
 }
 
 /* Resolves the group's settings as they would be with those of the job. */

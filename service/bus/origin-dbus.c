@@ -5,6 +5,7 @@
  */
 
 #include "origin-dbus.h"
+#include "calls.h"
 #include "cgroup/unit-query.h"
 #include "common/bus-names.h"
 #include "service/base/log.h"
@@ -18,7 +19,7 @@ static void on_origin_asks(Origin *o, void *userdata) {
         Manager *m = userdata;
 
         o->query = unit_query_free(o->query);
-        int r = unit_query_new(m->bus, o->unit, on_facts, o, &o->query);
+        int r = unit_query_new(calls_bus(m->calls), o->unit, on_facts, o, &o->query);
         if (r < 0)
                 log_warning_errno(r, "Failed to ask systemd about %s: %m", o->unit);
         else

@@ -6,6 +6,7 @@
 
 #include <utlist.h>
 
+#include "calls.h"
 #include "paths.h"
 #include "service/base/log.h"
 #include "service/core/turn.h"
@@ -24,8 +25,8 @@ static int on_turn(sd_event_source *s, void *userdata) {
                         break;
                 tell_forget(q);
                 _cleanup_free_ char *path = queue_path(q);
-                (void) sd_bus_emit_properties_changed(m->bus, path, BUS_INTERFACE ".Queue", "Priority", "Weight",
-                                "Threshold", "Preemption", "PolicySource", NULL);
+                (void) sd_bus_emit_properties_changed(calls_bus(m->calls), path, BUS_INTERFACE ".Queue", "Priority",
+                                "Weight", "Threshold", "Preemption", "PolicySource", NULL);
                 turn_look(m);
         } while (now_ns() < until);
         return sd_event_source_set_enabled(s, m->untold ? SD_EVENT_ON : SD_EVENT_OFF);
@@ -45,7 +46,7 @@ static int arm(Manager *m) {
 void tell_settings(Queue *q) {
         Manager *m = q->manager;
 
-        if (q->untold || !q->announced || !m->bus)
+        if (q->untold || !q->announced || !calls_bus(m->calls))
                 return;
         int r = arm(m);
         if (r < 0) {

@@ -115,7 +115,7 @@ static int append_object(Answer *a, WalkTable table, void *object) {
         if (r >= 0)
                 r = sd_bus_message_append_basic(m, SD_BUS_TYPE_STRING, b->interface);
         if (r >= 0)
-                r = append_properties(a->manager->bus, path, b, m, object);
+                r = append_properties(calls_bus(a->manager->calls), path, b, m, object);
         for (unsigned i = 0; r >= 0 && i < 3; i++)
                 r = sd_bus_message_close_container(m);
         return r < 0 ? r : object_size(table, object, path);

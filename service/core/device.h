@@ -119,7 +119,7 @@ typedef struct DeviceOwner {
         unsigned limit;
 } DeviceOwner;
 
-#define DEVICE_OWNER_NONE ((DeviceOwner){(uid_t) -1, UINT_MAX})
+#define DEVICE_OWNER_NONE ((DeviceOwner){UID_NONE, UINT_MAX})
 
 /* Whether the policy's grants are in force; otherwise all entities may run. */
 static inline bool device_grants_in_force(const Device *d) {

@@ -13,7 +13,6 @@
 #include "layers.h"
 #include "named.h"
 #include "origin-labels.h"
-#include "service/base/auth.h"
 #include "service/settings/xsched-conf.h"
 
 uid_t group_owner(const Group *g) {
@@ -22,21 +21,21 @@ uid_t group_owner(const Group *g) {
         if (g->job && g->kind == GROUP_JOB)
                 return g->job->uid;
         if (!g->clients)
-                return AUTH_NO_OWNER;
+                return UID_NONE;
         DL_FOREACH2(g->clients, c, group_next)
                 if (c->peer.uid != g->clients->peer.uid)
-                        return AUTH_NO_OWNER;
+                        return UID_NONE;
         return g->clients->peer.uid;
 }
 
-/* Returns whether all clients are *uid's; AUTH_NO_OWNER: sets *uid to the first client's. Recurses as deep as the
+/* Returns whether all clients are *uid's; UID_NONE: sets *uid to the first client's. Recurses as deep as the
  * groups are nested. */
 static bool group_tree_is_of(const Group *g, uid_t *uid) {
         const Group *below;
         const Client *c;
 
         DL_FOREACH2(g->clients, c, group_next) {
-                if (*uid == AUTH_NO_OWNER)
+                if (*uid == UID_NONE)
                         *uid = c->peer.uid;
                 if (c->peer.uid != *uid)
                         return false;
@@ -48,11 +47,11 @@ static bool group_tree_is_of(const Group *g, uid_t *uid) {
 }
 
 uid_t group_tree_owner(const Group *g) {
-        uid_t uid = AUTH_NO_OWNER;
+        uid_t uid = UID_NONE;
 
         if (g->job && g->kind == GROUP_JOB)
                 return g->job->uid;
-        return group_tree_is_of(g, &uid) ? uid : AUTH_NO_OWNER;
+        return group_tree_is_of(g, &uid) ? uid : UID_NONE;
 }
 
 /* Whether the group can match a class: it has processes itself, or is a service or scope with all its processes in

@@ -11,8 +11,8 @@
 bool group_match(Group *g);
 bool group_note_lowering(Group *g);
 
-/* The uid that all clients of a group have, or AUTH_NO_OWNER. */
+/* The uid that all clients of a group have, or UID_NONE. */
 uid_t group_owner(const Group *g);
 
-/* The uid that all clients of the group and of groups below have: that user may lower the group. Else AUTH_NO_OWNER. */
+/* The uid that all clients of the group and of groups below have: that user may lower the group. Else UID_NONE. */
 uid_t group_tree_owner(const Group *g);

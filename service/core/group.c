@@ -17,7 +17,6 @@
 #include "layers.h"
 #include "observer.h"
 #include "resolve.h"
-#include "service/base/auth.h"
 #include "service/settings/xsched-conf.h"
 #include "share.h"
 #include "tally.h"
@@ -105,7 +104,7 @@ int group_new(Manager *m, GroupKind kind, const char *name, const char *unit, co
                 return -ENOMEM;
         g->manager = m;
         g->kind = kind;
-        g->lowering_uid = AUTH_NO_OWNER;
+        g->lowering_uid = UID_NONE;
         g->name = strdup(name);
         g->unit = strdup(strempty(unit));
         if (!g->name || !g->unit)

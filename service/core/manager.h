@@ -46,7 +46,7 @@
  *
  * Around it:
  *
- *   base      log, auth, notify, fdstore, ledgers and files
+ *   base      log, auth, notify, systemd, fdstore, ledgers and files
  *   settings  layers of settings and how they resolve, classes, the configuration (xsched-conf), overrides
  *   enforce   freeze, halt, overdue, privileged and its pauser
  *   state     makes objects survive a restart of the service; keep: which clients have room in the fd store
@@ -157,7 +157,8 @@ typedef struct Quick {
 
 struct Manager {
         sd_event *event;
-        struct sd_bus *bus;              /* owned by the room bus; NULL without a bus */
+        struct Systemd *systemd;         /* systemd.h; owned by the room bus; NULL without a bus */
+        char bus_id[33];                 /* of the bus whose unique names clients have; "" without a bus */
         Config *config;                  /* xsched-conf.h; owned; replaced as a whole by manager_set_config() */
         const struct Options *options;   /* options.h; the command line; read again by manager_reload() in reload.c */
         struct Connections *connections; /* cgroup/connections.h; likewise */

@@ -8,17 +8,16 @@
 #include <fnmatch.h>
 #include <limits.h>
 #include <stdio.h>
-#include <systemd/sd-bus.h>
 #include <utlist.h>
 
 #include "cgroup/peer.h"
-#include "common/bus-names.h"
 #include "freeze.h"
 #include "halt.h"
 #include "overdue.h"
 #include "service/base/log.h"
 #include "service/base/messages.h"
 #include "service/base/state-file.h"
+#include "service/base/systemd.h"
 #include "service/core/client.h"
 #include "service/core/manager-degraded.h"
 #include "service/core/observer.h"
@@ -30,7 +29,6 @@
 #define RECORD_NAME  "frozen"
 #define UNIT_MAX     256U /* systemd's own limit */
 #define RETRY_USEC   (UINT64_C(2) * 1000000)
-#define END_USEC     (UINT64_C(5) * 1000000)
 
 typedef enum FreezerState {
         FREEZER_THAWED,
@@ -53,7 +51,7 @@ struct Freezer {
         bool wanted;
         bool refused; /* is not asked for again until something changes */
         FreezerState state;
-        sd_bus_slot *slot;
+        UnitCall *call;
         sd_event_source *retry;
         UT_hash_handle hh;
 };
@@ -172,73 +170,41 @@ static void retry_later(Freezer *f) {
                 (void) sd_event_source_set_enabled(f->retry, SD_EVENT_ONESHOT);
 }
 
-/* systemd has no such unit, or the unit has ended: then it is not frozen. */
-static bool error_is_no_unit(const sd_bus_error *e) {
-        return sd_bus_error_has_names(
-                        e, SYSTEMD_NAME ".NoSuchUnit", SYSTEMD_NAME ".UnitInactive", SYSTEMD_NAME ".NotLoaded");
-}
-
-/* Whether systemd may have frozen the unit all the same. */
-static bool error_is_unclear(const sd_bus_error *e) {
-        return sd_bus_error_has_names(e, SD_BUS_ERROR_NO_REPLY, SD_BUS_ERROR_TIMEOUT, SD_BUS_ERROR_DISCONNECTED);
-}
-
-static int on_frozen(sd_bus_message *reply, void *userdata, sd_bus_error *error) {
-        const sd_bus_error *e = sd_bus_message_get_error(reply);
+static void on_frozen(UnitAnswer answer, const char *why, void *userdata) {
         Freezer *f = userdata;
 
-        f->slot = sd_bus_slot_unref(f->slot);
-        if (!e) {
+        f->call = unit_call_free(f->call);
+        if (answer == UNIT_DONE) {
                 log_event(LOG_NOTICE, MESSAGE_FROZEN, LOG_FIELDS(.group = f->unit), "Froze %s", f->unit);
                 set_degraded(f->manager, NULL, NULL, NULL);
-        } else if (!error_is_no_unit(e))
-                set_degraded(f->manager, f->unit, "frozen", strempty(e->message));
-        if (e && sd_bus_error_has_name(e, SYSTEMD_NAME ".UnitBusy"))
+        } else if (answer != UNIT_GONE)
+                set_degraded(f->manager, f->unit, "frozen", why);
+        if (answer == UNIT_BUSY)
                 retry_later(f);
-        f->refused = e;
-        (void) freezer_set_state(f, !e || error_is_unclear(e) ? FREEZER_FROZEN : FREEZER_THAWED);
+        f->refused = answer != UNIT_DONE;
+        (void) freezer_set_state(f, answer == UNIT_DONE || answer == UNIT_UNCLEAR ? FREEZER_FROZEN : FREEZER_THAWED);
         freezer_step(f);
-        return 0;
 }
 
-static int on_thawed(sd_bus_message *reply, void *userdata, sd_bus_error *error) {
-        const sd_bus_error *e = sd_bus_message_get_error(reply);
+static void on_thawed(UnitAnswer answer, const char *why, void *userdata) {
         Freezer *f = userdata;
 
-        f->slot = sd_bus_slot_unref(f->slot);
-        if (e && !error_is_no_unit(e)) {
-                set_degraded(f->manager, f->unit, "thawed", strempty(e->message));
+        f->call = unit_call_free(f->call);
+        if (answer != UNIT_DONE && answer != UNIT_GONE) {
+                set_degraded(f->manager, f->unit, "thawed", why);
                 (void) freezer_set_state(f, FREEZER_FROZEN);
                 retry_later(f);
-                return 0;
+                return;
         }
         log_event(LOG_NOTICE, MESSAGE_THAWED, LOG_FIELDS(.group = f->unit), "Thawed %s", f->unit);
         set_degraded(f->manager, NULL, NULL, NULL);
         (void) freezer_set_state(f, FREEZER_THAWED);
         freezer_step(f);
-        return 0;
-}
-
-/* The call needs no person's authorization: the caller of Suspend was asked already, and this is between the service
- * and systemd. */
-static int ask(Freezer *f, const char *method, sd_bus_message_handler_t answer) {
-        _cleanup_(sd_bus_message_unrefp)
-        sd_bus_message *call = NULL;
-        sd_bus *bus = f->manager->bus;
-
-        if (!bus)
-                return -ENOTCONN;
-        int r = sd_bus_message_new_method_call(bus, &call, SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_MANAGER, method);
-        if (r >= 0)
-                r = sd_bus_message_append(call, "s", f->unit);
-        if (r >= 0)
-                r = sd_bus_message_set_auto_start(call, false);
-        return r < 0 ? r : sd_bus_call_async(bus, &f->slot, call, answer, f, 0);
 }
 
 static Freezer *freezer_free(Freezer *f) {
         HASH_DEL(f->manager->freezers, f);
-        sd_bus_slot_unref(f->slot);
+        unit_call_free(f->call);
         sd_event_source_disable_unref(f->retry);
         free(f->unit);
         free(f);
@@ -246,10 +212,12 @@ static Freezer *freezer_free(Freezer *f) {
 }
 
 static void freezer_freeze(Freezer *f) {
+        Systemd *systemd = f->manager->systemd;
+
         /* The record comes before the call, so that the next service can thaw the unit whatever happens to this one. */
         int r = freezer_set_state(f, FREEZER_FREEZING);
         if (r >= 0)
-                r = ask(f, "FreezeUnit", on_frozen);
+                r = systemd ? systemd_freeze(systemd, f->unit, on_frozen, f, &f->call) : -ENOTCONN;
         if (r >= 0)
                 return;
         f->refused = true;
@@ -259,8 +227,10 @@ static void freezer_freeze(Freezer *f) {
 }
 
 static void freezer_thaw(Freezer *f) {
+        Systemd *systemd = f->manager->systemd;
+
         (void) freezer_set_state(f, FREEZER_THAWING);
-        int r = ask(f, "ThawUnit", on_thawed);
+        int r = systemd ? systemd_thaw(systemd, f->unit, on_thawed, f, &f->call) : -ENOTCONN;
         if (r >= 0)
                 return;
         set_degraded(f->manager, f->unit, "thawed", strerror(-r));
@@ -270,7 +240,7 @@ static void freezer_thaw(Freezer *f) {
 
 /* Takes the next step towards the wanted state, between two answers of systemd. May free the freezer. */
 static void freezer_step(Freezer *f) {
-        if (f->slot)
+        if (f->call)
                 return;
         if (f->wanted && f->state == FREEZER_THAWED && !f->refused)
                 freezer_freeze(f);
@@ -472,32 +442,20 @@ void freeze_settle(Manager *m) {
                 freezer_step(f);
 }
 
-static int thaw_and_wait(sd_bus *bus, const char *unit) {
-        _cleanup_(sd_bus_message_unrefp)
-        sd_bus_message *call = NULL;
-        _cleanup_(sd_bus_error_free)
-        sd_bus_error error = SD_BUS_ERROR_NULL;
-
-        int r = sd_bus_message_new_method_call(bus, &call, SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_MANAGER, "ThawUnit");
+static int thaw_and_wait(Systemd *systemd, const char *unit) {
+        int r = systemd_thaw_and_wait(systemd, unit);
         if (r >= 0)
-                r = sd_bus_message_append(call, "s", unit);
-        if (r >= 0)
-                r = sd_bus_call(bus, call, END_USEC, &error, NULL);
-        if (r < 0 && !error_is_no_unit(&error)) {
-                log_warning("%s could not be thawed: %s", unit, error.message ?: strerror(-r));
-                return r;
-        }
-        log_event(LOG_NOTICE, MESSAGE_THAWED, LOG_FIELDS(.group = unit), "Thawed %s", unit);
-        return 0;
+                log_event(LOG_NOTICE, MESSAGE_THAWED, LOG_FIELDS(.group = unit), "Thawed %s", unit);
+        return r;
 }
 
 void freeze_thaw_all(Manager *m) {
         Freezer *f, *tmp;
 
         HASH_ITER(hh, m->freezers, f, tmp) {
-                f->slot = sd_bus_slot_unref(f->slot);
+                f->call = unit_call_free(f->call);
                 f->wanted = false;
-                if (f->state != FREEZER_THAWED && m->bus && thaw_and_wait(m->bus, f->unit) >= 0)
+                if (f->state != FREEZER_THAWED && m->systemd && thaw_and_wait(m->systemd, f->unit) >= 0)
                         f->state = FREEZER_THAWED;
         }
         if (m->freezers)
@@ -512,21 +470,21 @@ void freeze_free(Manager *m) {
 }
 
 typedef struct Recovery {
-        sd_bus *bus;
+        Systemd *systemd;
         FILE *left;
 } Recovery;
 
 static int recover_unit(const char *unit, void *userdata) {
         Recovery *r = userdata;
 
-        if (thaw_and_wait(r->bus, unit) < 0)
+        if (thaw_and_wait(r->systemd, unit) < 0)
                 (void) fprintf(r->left, "%s\n", unit);
         return 0;
 }
 
 int freeze_recover(void) {
-        _cleanup_(sd_bus_flush_close_unrefp)
-        sd_bus *bus = NULL;
+        _cleanup_(systemd_freep)
+        Systemd *systemd = NULL;
         _cleanup_free_ char *left = NULL;
         char path[PATH_MAX + sizeof(RECORD_NAME)];
         size_t size = 0;
@@ -534,10 +492,10 @@ int freeze_recover(void) {
         int r = record_path(path);
         if (r < 0 || access(path, F_OK) < 0)
                 return 0;
-        r = sd_bus_open_system(&bus);
+        r = systemd_open(&systemd);
         if (r < 0)
                 return log_error_errno(r, "Failed to connect to the bus: %m");
-        Recovery recovery = {.bus = bus, .left = open_memstream(&left, &size)};
+        Recovery recovery = {.systemd = systemd, .left = open_memstream(&left, &size)};
         if (!recovery.left)
                 return -ENOMEM;
         r = record_read(recover_unit, &recovery);

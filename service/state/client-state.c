@@ -10,7 +10,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <systemd/sd-bus.h>
 #include <systemd/sd-id128.h>
 
 #include "client-state.h"
@@ -31,23 +30,12 @@ static int fill_units(const Client *c, json_object *o) {
         return 0;
 }
 
-/* The id of the bus, as text. Unique names are valid on one bus only: another bus gives the same names to other
- * connections. */
-static bool bus_id(const Manager *m, char ret[static SD_ID128_STRING_MAX]) {
-        sd_id128_t id;
-
-        if (!m->bus || sd_bus_get_bus_id(m->bus, &id) < 0)
-                return false;
-        (void) sd_id128_to_string(id, ret);
-        return true;
-}
-
 static int fill_sender(const Client *c, json_object *o) {
-        char id[SD_ID128_STRING_MAX];
+        const char *bus = c->manager->bus_id;
 
         /* Names of guests are given anew after a restart, so they are not kept. */
         JSON_TRY(json_add_string(o, "sender", c->sender[0] == ':' ? c->sender : ""));
-        return bus_id(c->manager, id) ? json_add_string(o, "bus", id) : 0;
+        return isempty(bus) ? 0 : json_add_string(o, "bus", bus);
 }
 
 static int fill_client(const Client *c, json_object *o) {
@@ -291,11 +279,12 @@ static int get_units(json_object *o, UserUnits *ret) {
         return 0;
 }
 
-/* The client's unique name; NULL when it was another bus's: then only its process identifies the client. */
+/* The client's unique name. NULL when it was another bus's, which gives the same names to other connections: then only
+ * its process identifies the client. */
 static const char *get_sender(const Manager *m, json_object *o) {
-        char id[SD_ID128_STRING_MAX];
+        bool is_same = !isempty(m->bus_id) && streq_ptr(json_get_string(o, "bus"), m->bus_id);
 
-        return bus_id(m, id) && streq_ptr(json_get_string(o, "bus"), id) ? json_get_string(o, "sender") : NULL;
+        return is_same ? json_get_string(o, "sender") : NULL;
 }
 
 static int adopt_client(

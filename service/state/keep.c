@@ -6,41 +6,21 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <systemd/sd-bus.h>
-#include <systemd/sd-login.h>
 #include <utlist.h>
 
-#include "common/bus-names.h"
 #include "common/parse-util.h"
 #include "keep.h"
 #include "service/base/fdstore.h"
 #include "service/base/log.h"
 #include "service/base/messages.h"
+#include "service/base/systemd.h"
 #include "service/core/manager-degraded.h"
 #include "service/core/user.h"
 
 #define KEEP_SHARES      4U /* users who may fill the store together */
 #define KEEP_MAX_DEFAULT 65536U
-#define KEEP_ASK_USEC    (UINT64_C(5) * 1000 * 1000)
 
 /* --- how much there is --- */
-
-static int ask_systemd(sd_bus *bus, uint32_t *ret) {
-        _cleanup_(sd_bus_message_unrefp)
-        sd_bus_message *m = NULL, *reply = NULL;
-        _cleanup_free_ char *unit = NULL, *path = NULL;
-
-        int r = sd_pid_get_unit(0, &unit);
-        if (r >= 0)
-                r = sd_bus_path_encode(SYSTEMD_PATH "/unit", unit, &path);
-        if (r >= 0)
-                r = sd_bus_message_new_method_call(bus, &m, SYSTEMD_NAME, path, BUS_PROPERTIES, "Get");
-        if (r >= 0)
-                r = sd_bus_message_append(m, "ss", SYSTEMD_NAME ".Service", "FileDescriptorStoreMax");
-        if (r >= 0)
-                r = sd_bus_call(bus, m, KEEP_ASK_USEC, NULL, &reply);
-        return r < 0 ? r : sd_bus_message_read(reply, "v", "u", ret);
-}
 
 void keep_init(Manager *m) {
         const char *fdstore = getenv("FDSTORE"); /* from systemd 254 on */
@@ -54,7 +34,7 @@ void keep_init(Manager *m) {
                 return;
         }
         uint32_t answer;
-        int r = m->bus ? ask_systemd(m->bus, &answer) : -ENOTCONN;
+        int r = m->systemd ? systemd_fdstore_max(m->systemd, &answer) : -ENOTCONN;
         if (r < 0)
                 log_debug_errno(r, "How many fds the service manager keeps is not known: %m");
         else

@@ -12,7 +12,7 @@
 #include "tests/bus/outcome.h"
 
 static World world;
-uid_t sender = ALICE, sender_user = AUTH_NO_OWNER;
+uid_t sender = ALICE, sender_user = UID_NONE;
 
 int __wrap_sd_bus_creds_get_euid(sd_bus_creds *c, uid_t *ret);
 int __wrap_sd_bus_creds_get_euid(sd_bus_creds *c, uid_t *ret) {
@@ -35,7 +35,7 @@ int __wrap_sd_bus_call_async(sd_bus *bus, sd_bus_slot **slot, sd_bus_message *m,
 }
 
 static int authorise(World *w, sd_bus_message *m, AuthAction action, const char *verb, sd_bus_error *error) {
-        auth_know_sender(sender_user != AUTH_NO_OWNER ? m : NULL, sender, sender_user);
+        auth_know_sender(sender_user != UID_NONE ? m : NULL, sender, sender_user);
         return auth_check(w->auth, m,
                         &(AuthRequest){.action = action, .verb = verb, .target = "the thing", .owner = ALICE}, error);
 }
@@ -240,7 +240,7 @@ int world_setup(void **state) {
 
         *w = (World){0};
         sender = ALICE;
-        sender_user = AUTH_NO_OWNER;
+        sender_user = UID_NONE;
         log_set_max_level(LOG_EMERG);
         if (private_bus_start(&w->daemon) < 0 || sd_event_new(&w->event) < 0)
                 return -1;

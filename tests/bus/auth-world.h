@@ -26,7 +26,7 @@
 /* Who calls. */
 extern uid_t sender;
 
-/* As which user he counts: as himself, where this is AUTH_NO_OWNER. */
+/* As which user he counts: as himself, where this is UID_NONE. */
 extern uid_t sender_user;
 
 typedef enum Answer {

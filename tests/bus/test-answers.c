@@ -131,7 +131,6 @@ static int on_call(sd_bus_message *message, void *userdata, sd_bus_error *error)
 
         if (sd_bus_message_is_method_call(message, NULL, "Ask") <= 0)
                 return 0;
-        manager.bus = sd_bus_message_get_bus(message);
         looks.longest = looks.all = 0;
         looks.last = cpu_ns();
         int r = answer_text(&manager, message, w->ops, NULL);

@@ -25,27 +25,27 @@ static void test_table(void **state) {
                 bool allowed;
         } rows[] = {
                         /* root and the service's own user may do everything, to all users */
-                        {AUTH_REGISTER, ROOT, AUTH_NO_OWNER, true},
+                        {AUTH_REGISTER, ROOT, UID_NONE, true},
                         {AUTH_MANAGE_OWN, ROOT, ALICE, true},
                         {AUTH_MANAGE, ROOT, ALICE, true},
                         {AUTH_SUSPEND, ROOT, ALICE, true},
-                        {AUTH_REGISTER, SERVICE, AUTH_NO_OWNER, true},
+                        {AUTH_REGISTER, SERVICE, UID_NONE, true},
                         {AUTH_MANAGE_OWN, SERVICE, ALICE, true},
-                        {AUTH_MANAGE, SERVICE, AUTH_NO_OWNER, true},
+                        {AUTH_MANAGE, SERVICE, UID_NONE, true},
                         {AUTH_SUSPEND, SERVICE, ROOT, true},
                         /* every user may be a client */
-                        {AUTH_REGISTER, ALICE, AUTH_NO_OWNER, true},
+                        {AUTH_REGISTER, ALICE, UID_NONE, true},
                         {AUTH_REGISTER, ALICE, ALICE, true},
                         /* owners may lower what is theirs, and nothing else */
                         {AUTH_MANAGE_OWN, ALICE, ALICE, true},
                         {AUTH_MANAGE_OWN, ALICE, BOB, false},
                         {AUTH_MANAGE_OWN, ALICE, ROOT, false},
                         {AUTH_MANAGE_OWN, ALICE, SERVICE, false},
-                        {AUTH_MANAGE_OWN, ALICE, AUTH_NO_OWNER, false},
-                        {AUTH_MANAGE_OWN, AUTH_NO_OWNER, AUTH_NO_OWNER, false},
+                        {AUTH_MANAGE_OWN, ALICE, UID_NONE, false},
+                        {AUTH_MANAGE_OWN, UID_NONE, UID_NONE, false},
                         /* and nothing beyond that, not even to what is theirs */
                         {AUTH_MANAGE, ALICE, ALICE, false},
-                        {AUTH_MANAGE, ALICE, AUTH_NO_OWNER, false},
+                        {AUTH_MANAGE, ALICE, UID_NONE, false},
                         {AUTH_SUSPEND, ALICE, ALICE, false},
                         {AUTH_SUSPEND, ALICE, BOB, false},
                         {_AUTH_ACTION_MAX, ALICE, ALICE, false},
@@ -59,7 +59,7 @@ static void test_table(void **state) {
 /* A private bus: the service is its user's own, and there is no other. */
 static void test_session(void **state) {
         for (AuthAction a = 0; a < _AUTH_ACTION_MAX; a++)
-                assert_true(auth_decide(a, ALICE, AUTH_NO_OWNER, ALICE));
+                assert_true(auth_decide(a, ALICE, UID_NONE, ALICE));
 }
 
 static void test_names(void **state) {

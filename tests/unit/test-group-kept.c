@@ -11,7 +11,6 @@
 #include <sys/pidfd.h>
 #include <unistd.h>
 
-#include "service/base/auth.h"
 #include "service/core/group-match.h"
 #include "service/core/job.h"
 #include "service/core/layers.h"
@@ -188,7 +187,7 @@ static void change_group(Group *g) {
                 g->override = random_settings();
                 break;
         case 1:
-                if (group_tree_owner(g) == AUTH_NO_OWNER)
+                if (group_tree_owner(g) == UID_NONE)
                         return;
                 group_lowering_of(g, group_tree_owner(g));
                 g->lowering = random_settings();

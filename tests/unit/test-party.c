@@ -6,7 +6,6 @@
 
 #include <stdio.h>
 
-#include "service/base/auth.h"
 #include "service/base/subuid-file.h"
 #include "service/core/entity-facts.h"
 #include "service/core/group-match.h"
@@ -113,7 +112,7 @@ static void test_subuids(void **state) {
         assert_int_equal(user_count(m, 200000, USER_CLIENTS), 0);
 
         /* What they may do is not the user's. */
-        assert_int_equal(group_owner(a.client->group), AUTH_NO_OWNER);
+        assert_int_equal(group_owner(a.client->group), UID_NONE);
 
         /* With settings of its own, a client is the user's. */
         assert_int_equal(settings_set_priority(&a.client->override, -3), 0);

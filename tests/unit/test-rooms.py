@@ -165,6 +165,21 @@ class OtherTree(unittest.TestCase):
         self.write("more/more.c", "")
         self.check("more/more.c: is in no room of rooms.conf")
 
+    def test_call_that_only_some_may(self):
+        self.replace("rooms.conf", "[way:", "[only]\nlow_c* = high/high.c, high/side\n\n[way:")
+        rooms("--source", self.top, "--write")
+        self.check(calls=True)
+        self.replace("rooms.conf", "low_c* = high/high.c, high/side", "low_c* = high/high.c, tests, gone.c")
+        rooms("--source", self.top, "--write")
+        self.check(
+            "rooms.conf: [only]: gone.c is neither a room nor a source",
+            "high/side/side.c: calls low_call, which only high/high.c, tests, gone.c may",
+            calls=True,
+        )
+        self.replace("rooms.conf", "low_c* = high/high.c, tests, gone.c", "low_c* = high/high.c, high/side, low")
+        rooms("--source", self.top, "--write")
+        self.check("rooms.conf: [only]: low does not call low_c*", calls=True)
+
     # The header is the lower room's own: only the linker's view shows who defines the function.
     def test_call_that_goes_up(self):
         self.replace("low/low.c", "return n;", "return n + low_hook();")

@@ -143,7 +143,7 @@ static void describe(HostProcess *p) {
         struct stat st;
 
         (void) snprintf(path, sizeof(path), "/proc/%d", (int) p->pid);
-        p->uid = stat(path, &st) >= 0 ? st.st_uid : (uid_t) -1;
+        p->uid = stat(path, &st) >= 0 ? st.st_uid : UID_NONE;
         if (process_read(p->pid, "comm", p->command, sizeof(p->command)) < 0)
                 p->command[0] = '\0';
         p->command[strcspn(p->command, "\n")] = '\0';
