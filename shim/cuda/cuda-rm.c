@@ -9,7 +9,6 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
 
 #include "common/macro.h"
 #include "common/signal-mask.h"
@@ -542,39 +541,4 @@ void cuda_rm_free_end(uint32_t client, uint32_t object, uint64_t epoch, bool don
                 objects_return(top, epoch);
         find_gpus();
         settled();
-}
-
-/* --- for people --- */
-
-static const char *what_is(const CudaObject *o) {
-        return cuda_class_is_client(o->class)             ? "client"
-                        : cuda_class_is_device(o->class)  ? "device"
-                        : cuda_class_is_group(o->class)   ? "group"
-                        : cuda_class_is_channel(o->class) ? "channel"
-                                                          : "subdevice";
-}
-
-size_t cuda_rm_describe(char *ret, size_t size) {
-        const char *why = stepped_back ? "the program stops channels itself" : cuda_version_why();
-        size_t n = 0;
-
-#define SAY(...) n += (size_t) snprintf(ret + MIN(n, size), size - MIN(n, size), __VA_ARGS__)
-        SAY("driver %s: %s\n", cuda_version_text(), why ?: "on");
-        find_gpus();
-        for (const CudaObject *o = cuda_objects(); o; o = o->next) {
-                SAY("%s client=%x object=%x parent=%x class=%x", what_is(o), o->client, o->id, o->parent, o->class);
-                if (cuda_class_is_client(o->class))
-                        SAY(" fd=%d", o->file.fd);
-                if (cuda_class_is_group(o->class))
-                        SAY(" engine=%u sliced=%d", o->engine, o->sliced);
-                if (cuda_object_has_channels(o))
-                        SAY(" gpu=%s subdevice=%x held=%d", o->gpu ? o->gpu->id : "?", o->hal.subdevice,
-                                        o->hal.hal.held);
-                if (cuda_object_is_one_channel(o))
-                        SAY(" scheduled=%d stopped=%d unsure=%d lost=%d", o->scheduled, o->channel.stopped,
-                                        o->channel.unsure, o->channel.lost);
-                SAY("%s%s\n", o->same ? " copy" : "", o->leaving > 0 ? " leaving" : "");
-        }
-#undef SAY
-        return n;
 }

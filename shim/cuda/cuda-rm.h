@@ -39,7 +39,7 @@ static inline void cuda_rm_unlockp(const bool *locked) {
 
 /* --- the application's calls, without the lock --- */
 
-/* Returns whether objects are recorded; if not, see cuda_version_why(). `fd`: the file on which a client was made. */
+/* Returns whether objects are recorded; else see cuda-version.h. `fd`: the file on which a client was made. */
 bool cuda_rm_is_on(int fd);
 
 /* The same as far as it is known by now, without asking the driver. */
@@ -71,6 +71,3 @@ CudaGpu *cuda_rm_gpus(void);
 /* Stops or enables all channels of the process on the GPU. Returns 0 or a negative errno; after an error all run, or
  * have to be enabled again. */
 int cuda_rm_stop(CudaGpu *g, bool stop);
-
-/* For tests and tools: writes one line for each object. Returns the length of the text. */
-size_t cuda_rm_describe(char *ret, size_t size);

@@ -144,35 +144,3 @@ void cuda_stop_forget(void) {
         members = NULL;
         ended = false;
 }
-
-/* --- for tests and tools --- */
-
-/* Describes this process's objects of the driver as text. Returns its length. */
-_public_
-size_t xsched_cuda_describe(char *ret, size_t size);
-
-_public_
-size_t xsched_cuda_describe(char *ret, size_t size) {
-        RM_LOCKED() return 0;
-        return cuda_rm_describe(ret, size);
-}
-
-/* Stops all channels of this process, or lets them go, whatever the service says, until it says something else.
- * Returns 0 or a negative errno. */
-_public_
-int xsched_cuda_stop(int stop);
-
-_public_
-int xsched_cuda_stop(int stop) {
-        int result = 0;
-
-        RM_LOCKED() return -EBUSY;
-        if (!cuda_rm_gpus())
-                return -ENODEV;
-        for (CudaGpu *g = cuda_rm_gpus(); g; g = g->next) {
-                int r = cuda_rm_stop(g, stop && !ended);
-                if (r < 0)
-                        result = r;
-        }
-        return result;
-}

@@ -8,7 +8,6 @@
 #include "cuda-ioctl.h"
 
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "common/macro.h"
@@ -22,7 +21,6 @@ typedef enum State {
 } State;
 
 static _Atomic State state;
-static char version[64];
 static bool is_disabled, is_unwanted, any_is_wanted;
 
 /* Runs when the library is loaded: later, another thread may be changing the environment. */
@@ -47,8 +45,7 @@ static State ask(int fd) {
         if (cuda_next_ioctl(fd, NVRM_IOC(NVRM_NR_VERSION, NvrmVersion), &v) < 0)
                 return STATE_UNKNOWN;
         v.text[sizeof(v.text) - 1] = '\0';
-        (void) snprintf(version, sizeof(version), "%s", v.text);
-        switch (nvrm_version_known(version)) {
+        switch (nvrm_version_known(v.text)) {
         case NVRM_SEEN:
                 return STATE_ON;
         case NVRM_READ:
@@ -78,24 +75,4 @@ bool cuda_version_is_off(void) {
 
 bool cuda_version_any_is_wanted(void) {
         return any_is_wanted;
-}
-
-const char *cuda_version_text(void) {
-        return cuda_version_is_asked() && !isempty(version) ? version : "?";
-}
-
-const char *cuda_version_why(void) {
-        static char text[128];
-
-        switch (atomic_load(&state)) {
-        case STATE_ON:
-                return NULL;
-        case STATE_UNASKED:
-                return "no call of the driver's was seen";
-        case STATE_DISABLED:
-                return "XSCHED_CUDA_STOP=0 or XSCHED_DISABLE=1 says no";
-        default:
-                (void) snprintf(text, sizeof(text), "driver %s is not known for it", cuda_version_text());
-                return text;
-        }
 }

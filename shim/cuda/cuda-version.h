@@ -25,9 +25,3 @@ bool cuda_version_is_off(void);
 
 /* Returns whether versions that xsched never ran on are allowed, too. */
 bool cuda_version_any_is_wanted(void);
-
-/* Returns the driver's version text, or "?". */
-const char *cuda_version_text(void);
-
-/* Returns the reason in words why channels are not stopped; NULL: they are. Not from two threads at once. */
-const char *cuda_version_why(void);

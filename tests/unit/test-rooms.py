@@ -311,6 +311,23 @@ class OtherTree(unittest.TestCase):
         self.replace("low/low.c", "low_hook();", "((int (*)(void)) low_hook)();")
         self.check(calls=True)
 
+    def test_export_that_only_tests_use(self):
+        self.replace(
+            "low/low.c",
+            "int low_call",
+            'int xsched_look(void);\n\n__attribute__((visibility("default")))\nint xsched_look(void) {\n'
+            "        return 3;\n}\n\nint low_call",
+        )
+        self.check("low/low.c: nothing in the product uses xsched_look", calls=True)
+        self.replace("high/high.c", "int high_call(void) {", 'int high_call(void) {\n        (void) "xsched_look";')
+        self.check(calls=True)
+        self.replace("high/high.c", '"xsched_look"', '"nothing"')
+        self.check("low/low.c: nothing in the product uses xsched_look", calls=True)
+        self.write("include/xsched.h", "int xsched_look(void);\n")
+        self.replace("rooms.conf", "[tests]", "[include]\nis = The public API\nuses =\n\n[tests]")
+        rooms("--source", self.top, "--write")
+        self.check(calls=True)
+
     def test_what_a_macro_uses(self):
         self.replace("low/low.c", "return n;", "return USE(low_hook);")
         self.replace(

@@ -4,7 +4,7 @@
 
 nvrm-probe.py [--only=PART,...] [--layer=FILE] [--trace=FILE] [--keep=FILE]
 
-Asks no service: the CUDA layer's own calls (xsched_cuda_stop()), and the driver's by hand. Parts: trace, stop, crowd,
+Asks no service: calls the CUDA layer (tests/cuda/layer-calls.c), and the driver by hand. Parts: trace, stop, crowd,
 copies, slices. Each prints "name: value", and none keeps others from being run. --keep: for the driver's calls.
 """
 
@@ -554,7 +554,7 @@ def find(option, pattern):
 
 def run_part(part, options):
     env = {**os.environ, "XSCHED_BUS_ADDRESS": "unix:path=/nonexistent", "XSCHED_CUDA_STOP": "1"}
-    preload = [find(options.layer, "shim/libxsched-cuda.so")]
+    preload = [find(options.layer, "tests/cuda/libxsched-cuda-calls.so")]
     folder = tempfile.mkdtemp(prefix="nvrm-probe-")
     if part == "trace":
         preload.append(find(options.trace, "tests/bench/librm-trace.so"))
