@@ -179,7 +179,7 @@ static int changed_error(const Restore *x, sd_bus_error *error) {
 static void put_back(sd_bus_message *message, Group *g, const AuthRequest *request, const GroupLifetimes *then) {
         if (auth_is_for_owner(g->manager->auth, message, request))
                 group_lowering_of(g, request->owner);
-        else if (g->lowering_uid == AUTH_NO_OWNER)
+        else if (g->lowering_uid == UID_NONE)
                 group_lowering_of(g, group_tree_owner(g));
         g->override = then->of[RUNTIME];
         g->lowering = then->of[OWNER];
