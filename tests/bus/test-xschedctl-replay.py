@@ -28,7 +28,10 @@ class Replay(unittest.TestCase):
             [XSCHEDCTL, "record", "-o", cls.file], env=environment(), stderr=subprocess.PIPE, text=True
         )
         wait_until(lambda: cls.n_records() > 0, "the recording has begun")
-        cls.refused = ctl("record", "-o", os.path.join(cls.directory.name, "other"), status=1)
+        cls.former, cls.other = (os.path.join(cls.directory.name, name) for name in ("former", "other"))
+        with open(cls.former, "w", encoding="utf-8") as f:
+            f.write("of yesterday\n")
+        cls.refused = [ctl("record", "-o", name, status=1) for name in (cls.former, cls.other)]
         for c in cls.clients:
             c.do("stream")
         wait_until(lambda: cls.n_records() > 300, "something has happened")
@@ -66,7 +69,11 @@ class Replay(unittest.TestCase):
         self.assertEqual((records[0]["is"], records[-1]["is"]), ("begin", "end"))
         self.assertLessEqual(set(self.groups), {r["group"] for r in records if r["is"] == "entity"})
         self.assertIn("cfs", {r["name"] for r in records if r["is"] == "policy"})
-        self.assertIn("one at a time", self.refused)
+        for said in self.refused:
+            self.assertIn("one at a time", said)
+        with open(self.former, encoding="utf-8") as f:
+            self.assertEqual(f.read(), "of yesterday\n")
+        self.assertFalse(os.path.exists(self.other))
         self.assertEqual(os.stat(self.file).st_mode & 0o777, 0o600, "it shows all users' groups")
 
     def test_the_same_comes_out(self):

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include "common/time-util.h"
 #include "common/write-all.h"
@@ -151,9 +152,31 @@ static int open_signals(void) {
         return signalfd(-1, &mask, SFD_CLOEXEC);
 }
 
+/* Opens a file whose content stays until the recording has begun: the service may refuse it. */
+static int open_output(const char *name, bool *ret_created) {
+        int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        bool created = fd >= 0;
+
+        if (fd < 0 && errno == EEXIST)
+                fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+        if (fd < 0)
+                return negative_errno();
+        *ret_created = created;
+        return fd;
+}
+
+/* What is no regular file has no content to end. */
+static int empty(int fd) {
+        struct stat st;
+
+        if (fstat(fd, &st) < 0 || (S_ISREG(st.st_mode) && ftruncate(fd, 0) < 0))
+                return negative_errno();
+        return 0;
+}
+
 int verb_record(Ctl *c, int argc, char *argv[]) {
         _cleanup_close_ int from = -EBADF, file = -EBADF, signals = -EBADF;
-        bool is_file = c->output && !streq(c->output, "-");
+        bool is_file = c->output && !streq(c->output, "-"), created = false;
 
         if (!c->output)
                 return ctl_fail("record wants --output=FILE; - is standard output");
@@ -161,16 +184,22 @@ int verb_record(Ctl *c, int argc, char *argv[]) {
         if (r != 0)
                 return r;
         if (is_file) {
-                file = open(c->output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+                file = open_output(c->output, &created);
                 if (file < 0)
-                        return ctl_fail("%s: %m", c->output);
+                        return ctl_fail("%s: %s", c->output, strerror(-file));
         }
         signals = open_signals();
         if (signals < 0)
                 return ctl_fail("cannot wait for signals: %m");
         r = start(c, argc, argv, &from);
-        if (r != 0)
+        if (r != 0) {
+                if (created)
+                        (void) unlink(c->output);
                 return r;
+        }
+        r = is_file ? empty(file) : 0;
+        if (r < 0)
+                return ctl_fail("%s: %s", c->output, strerror(-r));
 
         Recording rec = {
                         .from = from,
