@@ -47,6 +47,17 @@ class Check(unittest.TestCase):
             self.assertIn("libxsched.so", text)
         self.assertEqual(self.states(str(os.getpid()), status=1)[0]["registered"], "failed")
 
+    def test_static_program(self):
+        """busybox-static: what is preloaded does not come into it."""
+        with subprocess.Popen(["busybox", "cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as p:
+            p.stdin.write(b"begun")
+            p.stdin.flush()
+            self.assertEqual(p.stdout.read(5), b"begun")
+            states, text = self.states(str(p.pid), status=1)
+            p.kill()
+        self.assertEqual((states["process"], states["registered"]), ("warning", "failed"))
+        self.assertIn("statically", text)
+
 
 if __name__ == "__main__":
     main(unittest)

@@ -374,6 +374,8 @@ static void check_mapped(Check *k, bool preload) {
                 check_in_force(k, maps, shim, loader, preload);
         else if (library)
                 check_add(k, "process", CHECK_OK, "has loaded %s", library);
+        else if (!strstr(maps, "/ld-"))
+                check_add(k, "process", CHECK_WARNING, "is linked statically: no shim can be loaded into it");
         else
                 check_add(k, "process", CHECK_WARNING, "has not loaded the shim%s",
                                 loader ? "" : ": it has not used OpenCL, either");
