@@ -4,9 +4,8 @@
 /*
  * HAL: the backends that stop and resume queues, one for each kind of driver
  *
- * One backend is one const HalOps table in one file. A backend declares what it can do (levels, who may call, what a
- * hold covers, whether holds count, whether a call can fail half applied, what new queues inherit), because drivers
- * differ and the caller has to know: see struct HalTraits.
+ * One backend is one const HalOps table in one file. Drivers differ in what a hold covers, whether they count holds,
+ * and whether a call can fail half applied: the backend hides what it can, and its header says the rest.
  *
  * Gates (level 1) are not a backend's job: a gate is in front of the application's own call, in the shim, and closes by
  * the page's verdict alone. hold() stops launches that were submitted already (levels 2 and 3), or, in a backend that
@@ -14,11 +13,10 @@
  *
  * A hold is one boolean per queue, never a count: hold() of a held queue and release() of a running one succeed and
  * change nothing. Both act on a batch, all or nothing: when one queue fails, the queues changed before it are rolled
- * back, and the error of the first failure is returned. Where the driver can leave a half-applied state behind
- * (traits.partial_failure), the caller applies the wanted state again after an error.
+ * back, and the error of the first failure is returned. Where the driver can leave a half-applied state behind,
+ * the caller applies the wanted state again after an error.
  *
- * Thread safety: the caller serialises the calls of a process (in the shim: its control thread). backlog() may be
- * called from any thread.
+ * Thread safety: the caller serialises the calls of a process (in the shim: its control thread).
  */
 
 #include <stdbool.h>
@@ -29,24 +27,10 @@
 
 typedef struct HalQueue HalQueue;
 
-typedef enum HalCaller {
-        HAL_CALLER_PROCESS = 1 << 0, /* the process that owns the queues */
-        HAL_CALLER_SERVICE = 1 << 1, /* a privileged service, for queues of other processes */
-} HalCaller;
-
 typedef enum HalInherit {
         HAL_INHERIT_RUN,  /* a queue made while others are held runs: the caller holds it itself */
         HAL_INHERIT_HOLD, /* it starts held */
 } HalInherit;
-
-typedef struct HalTraits {
-        PreemptLevel max_level;
-        unsigned callers;     /* HalCaller bits */
-        bool covers_process;  /* a hold covers the whole process on the device, not the one queue */
-        bool counts;          /* the driver counts holds (the backend hides it behind its boolean) */
-        bool partial_failure; /* a failed batch may be half applied */
-        HalInherit inherit;   /* what new queues of a held process do */
-} HalTraits;
 
 typedef struct HalCosts {
         uint64_t hold_ns; /* running estimate of one hold() batch; 0: not measured yet */
@@ -55,17 +39,10 @@ typedef struct HalCosts {
 
 typedef struct HalOps {
         const char *name;
-        HalTraits traits;
-
         /* Both return 0 or a negative errno: -EAGAIN (interrupted: try again), -EIO, -ETIME, -EACCES (the level is no
          * longer available: fall back to a lower one), -ENODEV (the device is gone). */
         int (*hold)(HalQueue *const *queues, size_t n);
         int (*release)(HalQueue *const *queues, size_t n);
-
-        /* Counts the launches that are submitted and not complete. -EOPNOTSUPP: the backend cannot tell. */
-        int (*backlog)(const HalQueue *queue, uint64_t *ret);
-
-        void (*costs)(const HalQueue *queue, HalCosts *ret);
 } HalOps;
 
 /* The first member of every backend's queue. */

@@ -77,14 +77,7 @@ static int criu_open(KfdTarget *t) {
 
 const KfdPrivilegedOps kfd_criu_ops = {
                 .name = "criu",
-                .traits =
-                                {
-                                                .max_level = LEVEL_INTERRUPT,
-                                                .callers = HAL_CALLER_SERVICE,
-                                                .covers_process = true,
-                                                .counts = true,
-                                                .inherit = HAL_INHERIT_HOLD,
-                                },
+                .inherit = HAL_INHERIT_HOLD,
                 .open = criu_open,
                 .hold = criu_hold,
                 .undo = criu_undo,

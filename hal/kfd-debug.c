@@ -215,14 +215,7 @@ int kfd_debug_resume(KfdTarget *t) {
 
 const KfdPrivilegedOps kfd_debug_ops = {
                 .name = "debug",
-                .traits =
-                                {
-                                                .max_level = LEVEL_INTERRUPT,
-                                                .callers = HAL_CALLER_PROCESS | HAL_CALLER_SERVICE,
-                                                .covers_process = true,
-                                                .partial_failure = true,
-                                                .inherit = HAL_INHERIT_RUN,
-                                },
+                .inherit = HAL_INHERIT_RUN,
                 .open = debug_open,
                 .hold = debug_hold,
                 .undo = debug_undo,

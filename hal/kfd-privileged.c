@@ -190,7 +190,7 @@ static int settle(KfdTarget *t) {
 }
 
 int kfd_target_hold(KfdTarget *t) {
-        if (t->state == KFD_TARGET_HELD && t->ops->traits.inherit == HAL_INHERIT_HOLD)
+        if (t->state == KFD_TARGET_HELD && t->ops->inherit == HAL_INHERIT_HOLD)
                 return 0;
         int r = settle(t);
         if (r < 0)

@@ -88,7 +88,7 @@ typedef struct KfdTarget KfdTarget;
 
 typedef struct KfdPrivilegedOps {
         const char *name;
-        HalTraits traits;
+        HalInherit inherit; /* what new queues of a held process do */
 
         int (*open)(KfdTarget *t);
         int (*hold)(KfdTarget *t); /* on the tracing thread */

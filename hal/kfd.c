@@ -227,17 +227,8 @@ static int kfd_settle(HalQueue *const *queues, size_t n, bool held) {
 static int kfd_batch(HalQueue *const *queues, size_t n, bool held) {
         if (n == 0)
                 return 0;
-
-        uint64_t start = now_ns();
-        bool changes = false;
-        for (size_t i = 0; i < n; i++)
-                changes |= queues[i]->held != held && kfd_must_call(kfd_queue(queues[i]));
         int unsettled = kfd_settle(queues, n, held), r = hal_apply_each(queues, n, held, kfd_apply);
 
-        HalCosts *costs = &kfd_queue(queues[0])->device->costs;
-        uint64_t *estimate = held ? &costs->hold_ns : &costs->release_ns;
-        if (r >= 0 && changes)
-                *estimate = hal_learn_cost(*estimate, now_ns() - start);
         return r < 0 ? r : unsettled;
 }
 
@@ -249,33 +240,8 @@ static int kfd_release(HalQueue *const *queues, size_t n) {
         return kfd_batch(queues, n, false);
 }
 
-/* Read the write index first, so that packets which end in between do not count. */
-static int kfd_backlog(const HalQueue *hal, uint64_t *ret) {
-        const KfdHalQueue *q = kfd_queue(hal);
-
-        if (q->type != KFD_QUEUE_COMPUTE_AQL || !q->write_index || !q->read_index)
-                return -EOPNOTSUPP;
-        uint64_t write = atomic_load_explicit(q->write_index, memory_order_acquire);
-        uint64_t read = atomic_load_explicit(q->read_index, memory_order_acquire);
-        *ret = ns_sub(write, read);
-        return 0;
-}
-
-static void kfd_costs(const HalQueue *hal, HalCosts *ret) {
-        *ret = kfd_queue(hal)->device->costs;
-}
-
 const HalOps hal_kfd_ops = {
                 .name = "kfd",
-                .traits =
-                                {
-                                                .max_level = LEVEL_INTERRUPT,
-                                                .callers = HAL_CALLER_PROCESS,
-                                                .partial_failure = true,
-                                                .inherit = HAL_INHERIT_RUN,
-                                },
                 .hold = kfd_hold,
                 .release = kfd_release,
-                .backlog = kfd_backlog,
-                .costs = kfd_costs,
 };

@@ -38,8 +38,7 @@ typedef struct KfdHalQueue KfdHalQueue;
 typedef struct KfdHalDevice {
         PreemptLevel level;
         bool degraded;
-        int error; /* the error that degraded it */
-        HalCosts costs;
+        int error;           /* the error that degraded it */
         _Atomic bool moving; /* a queue of it is being unmapped or mapped */
 
         /* The process's queues on the device, one after the other; `q` NULL: the first. May be NULL: then only the

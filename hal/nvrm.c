@@ -257,21 +257,11 @@ static void note_failure(NvrmHalDevice *d, int r) {
         d->error = r;
 }
 
-static bool anything_is_due(HalQueue *const *queues, size_t n, bool held) {
-        for (size_t i = 0; i < n; i++)
-                for (const NvrmChannel *c = nvrm_queue(queues[i])->channels; c; c = c->next)
-                        if (channel_is_due(c, held))
-                                return true;
-        return false;
-}
-
 static int nvrm_batch(HalQueue *const *queues, size_t n, bool held) {
         if (n == 0)
                 return 0;
 
         NvrmHalDevice *d = nvrm_queue(queues[0])->device;
-        bool changes = anything_is_due(queues, n, held);
-        uint64_t start = changes ? now_ns() : 0;
         int r = queues_apply(queues, n, held, false);
         if (r < 0) {
                 note_failure(d, r);
@@ -280,9 +270,6 @@ static int nvrm_batch(HalQueue *const *queues, size_t n, bool held) {
         }
         for (size_t i = 0; i < n; i++)
                 queues[i]->held = held;
-        uint64_t *estimate = held ? &d->costs.hold_ns : &d->costs.release_ns;
-        if (changes)
-                *estimate = hal_learn_cost(*estimate, now_ns() - start);
         return 0;
 }
 
@@ -330,27 +317,8 @@ int nvrm_hal_let_go(NvrmHalQueue *q) {
         return result;
 }
 
-/* Only the owner of a ring of entries knows where it begins and ends. */
-static int nvrm_backlog(const HalQueue *hal, uint64_t *ret) {
-        return -EOPNOTSUPP;
-}
-
-static void nvrm_costs(const HalQueue *hal, HalCosts *ret) {
-        *ret = nvrm_queue(hal)->device->costs;
-}
-
 const HalOps hal_nvrm_ops = {
                 .name = "nvrm",
-                .traits =
-                                {
-                                                .max_level = LEVEL_INTERRUPT,
-                                                .callers = HAL_CALLER_PROCESS,
-                                                .counts = true,
-                                                .partial_failure = true,
-                                                .inherit = HAL_INHERIT_RUN,
-                                },
                 .hold = nvrm_hold,
                 .release = nvrm_release,
-                .backlog = nvrm_backlog,
-                .costs = nvrm_costs,
 };

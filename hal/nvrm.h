@@ -26,7 +26,6 @@ typedef struct NvrmHalDevice {
         PreemptLevel level;
         bool degraded; /* a call has failed for good: level GATE; releases are still tried */
         int error;     /* the error that degraded it */
-        HalCosts costs;
 } NvrmHalDevice;
 
 typedef struct NvrmChannel {

@@ -105,7 +105,7 @@ int slurm_spank_init(spank_t spank, int ac, char *argv[]) {
                 if (!mapping_is_valid(argv[i]))
                         report(-EINVAL,
                                         "'%s' in the plugin's line of plugstack.conf is none of partition.NAME=CLASS, "
-                                        "qos.NAME=CLASS, class=CLASS, min=PERCENT (at most %d%%), shim=no; a blank in "
+                                        "qos.NAME=CLASS, class=CLASS, min=PERCENT (at most %u%%), shim=no; a blank in "
                                         "a NAME is %%20",
                                         argv[i], POLICY_MIN_MAX);
         min_ceiling = mapping_min(ac, argv);

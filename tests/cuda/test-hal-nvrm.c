@@ -168,6 +168,8 @@ static void inject(void *unused, unsigned after, int error) {
 
 static const HalDriver nvrm_driver = {
                 .ops = &hal_nvrm_ops,
+                .max_level = LEVEL_INTERRUPT,
+                .inherit = HAL_INHERIT_RUN,
                 .device_new = device_new,
                 .device_free = device_free,
                 .queue_new = queue_new,

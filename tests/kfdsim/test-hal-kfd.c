@@ -201,8 +201,21 @@ static void inject(void *unused, unsigned after, int error) {
         assert_int_equal(kfdsim_fail(text), 0);
 }
 
+/* Reads the write index first, so that packets which end in between do not count. */
+static int backlog(const HalQueue *hal, uint64_t *ret) {
+        const KfdHalQueue *q = (const KfdHalQueue *) hal;
+
+        if (q->type != KFD_QUEUE_COMPUTE_AQL || !q->write_index || !q->read_index)
+                return -EOPNOTSUPP;
+        uint64_t write = atomic_load(q->write_index), read = atomic_load(q->read_index);
+        *ret = ns_sub(write, read);
+        return 0;
+}
+
 static const HalDriver kfd_driver = {
                 .ops = &hal_kfd_ops,
+                .max_level = LEVEL_INTERRUPT,
+                .inherit = HAL_INHERIT_RUN,
                 .device_new = device_new,
                 .device_free = device_free,
                 .queue_new = queue_new,
@@ -211,6 +224,7 @@ static const HalDriver kfd_driver = {
                 .run = run,
                 .times_done = times_done,
                 .progress = progress,
+                .backlog = backlog,
                 .inject = inject,
 };
 

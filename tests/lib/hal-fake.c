@@ -25,8 +25,7 @@ struct FakeDevice {
         pthread_mutex_t lock;
         FakeQueue *queues;
         uint64_t now_ns;
-        HalCosts costs;    /* what a call takes */
-        HalCosts measured; /* what the backend has learnt */
+        HalCosts costs; /* what a call takes */
         unsigned fail_after;
         int fail_error;
 };
@@ -180,54 +179,24 @@ static int fake_apply(HalQueue *q, bool held) {
         return 0;
 }
 
-static int fake_batch(HalQueue *const *queues, size_t n, bool held) {
-        if (n == 0)
-                return 0;
-
-        FakeDevice *d = fake_queue(queues[0])->device;
-        uint64_t start = fake_device_now(d);
-        int r = hal_apply_each(queues, n, held, fake_apply);
-
-        LOCKED(d);
-        uint64_t *estimate = held ? &d->measured.hold_ns : &d->measured.release_ns;
-        if (r >= 0)
-                *estimate = hal_learn_cost(*estimate, d->now_ns - start);
-        return r;
-}
-
 static int fake_hold(HalQueue *const *queues, size_t n) {
-        return fake_batch(queues, n, true);
+        return hal_apply_each(queues, n, true, fake_apply);
 }
 
 static int fake_release(HalQueue *const *queues, size_t n) {
-        return fake_batch(queues, n, false);
+        return hal_apply_each(queues, n, false, fake_apply);
 }
 
-static int fake_backlog(const HalQueue *q, uint64_t *ret) {
+const HalOps hal_fake_ops = {
+                .name = "fake",
+                .hold = fake_hold,
+                .release = fake_release,
+};
+
+int fake_queue_backlog(const HalQueue *q, uint64_t *ret) {
         const FakeQueue *f = fake_queue(q);
         LOCKED(f->device);
 
         *ret = f->n - f->n_finished;
         return 0;
 }
-
-static void fake_costs(const HalQueue *q, HalCosts *ret) {
-        const FakeQueue *f = fake_queue(q);
-        LOCKED(f->device);
-
-        *ret = f->device->measured;
-}
-
-const HalOps hal_fake_ops = {
-                .name = "fake",
-                .traits =
-                                {
-                                                .max_level = LEVEL_INTERRUPT,
-                                                .callers = HAL_CALLER_PROCESS | HAL_CALLER_SERVICE,
-                                                .inherit = HAL_INHERIT_RUN,
-                                },
-                .hold = fake_hold,
-                .release = fake_release,
-                .backlog = fake_backlog,
-                .costs = fake_costs,
-};

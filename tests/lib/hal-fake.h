@@ -47,3 +47,6 @@ FakeDispatch fake_queue_dispatch(HalQueue *q, uint64_t n);
 
 /* Work done so far, in all dispatches together. */
 uint64_t fake_queue_progress(HalQueue *q);
+
+/* HalDriver.backlog. */
+int fake_queue_backlog(const HalQueue *q, uint64_t *ret);

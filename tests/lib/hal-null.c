@@ -19,24 +19,8 @@ static int null_release(HalQueue *const *queues, size_t n) {
         return hal_apply_each(queues, n, false, null_apply);
 }
 
-static int null_backlog(const HalQueue *q, uint64_t *ret) {
-        return -EOPNOTSUPP;
-}
-
-static void null_costs(const HalQueue *q, HalCosts *ret) {
-        *ret = (HalCosts){};
-}
-
 const HalOps hal_null_ops = {
                 .name = "null",
-                .traits =
-                                {
-                                                .max_level = LEVEL_OBSERVE,
-                                                .callers = HAL_CALLER_PROCESS | HAL_CALLER_SERVICE,
-                                                .inherit = HAL_INHERIT_RUN,
-                                },
                 .hold = null_hold,
                 .release = null_release,
-                .backlog = null_backlog,
-                .costs = null_costs,
 };

@@ -108,7 +108,7 @@ static void work_fork(void) {
                 (void) suite_worker_wait(pid);
                 driver->run(b->device, WORK_NS);
                 assert_true(b->queues[0]->held);
-                if (driver->ops->traits.max_level >= LEVEL_INTERRUPT)
+                if (driver->max_level >= LEVEL_INTERRUPT)
                         assert_int_equal(bench_done(b, 0), before);
         }
         bench_run_to_end(b);

@@ -163,7 +163,7 @@ static void assert_stands(const Service *v) {
         struct timespec ts = ns_to_timespec(60 * NSEC_PER_MSEC);
         uint64_t before = atomic_load(&v->shared->progress);
 
-        if (driver->ops->traits.max_level < LEVEL_INTERRUPT)
+        if (driver->max_level < LEVEL_INTERRUPT)
                 return;
         (void) nanosleep(&ts, NULL);
         assert_true(atomic_load(&v->shared->progress) <= before + UNDER_WAY * (uint64_t) QUEUES);

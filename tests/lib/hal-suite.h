@@ -5,8 +5,8 @@
  * The conformance suite of HAL backends
  *
  * The same cases for every backend: written against its HalOps, and against a driver that can make devices and queues,
- * submit work, let time pass, and prove what was done. A case that a backend's traits exclude is left out by the
- * traits, never by its name.
+ * submit work, let time pass, and prove what was done. A case that the levels of a backend exclude is left out by
+ * what its driver says of them, never by its name.
  *
  * Three files. hal-suite.c is one process and its queues; hal-suite-process.c several processes on what the backend's
  * device is to them, and processes that fork, exit and are killed while they are held; hal-suite-service.c holds that
@@ -17,6 +17,8 @@
 
 typedef struct HalDriver {
         const HalOps *ops;
+        PreemptLevel max_level; /* what a hold of the backend stops */
+        HalInherit inherit;     /* what a queue does that is made while others are held */
 
         void *(*device_new)(void);
         void (*device_free)(void *device);
@@ -32,6 +34,8 @@ typedef struct HalDriver {
         /* Work done so far, in nanoseconds; exact if `exact`, else only its standing still means something. */
         uint64_t (*progress)(HalQueue *q);
         bool exact;
+        /* Counts the launches that are submitted and not complete. NULL, or < 0: the backend's queues cannot tell. */
+        int (*backlog)(const HalQueue *q, uint64_t *ret);
 
         /* Of the driver's calls to come, `after` succeed and one fails. NULL where that cannot be arranged. */
         void (*inject)(void *device, unsigned after, int error);

@@ -54,7 +54,7 @@ static int opencl_release(HalQueue *const *queues, size_t n) {
         return hal_apply_each(queues, n, false, opencl_apply);
 }
 
-static int opencl_backlog(const HalQueue *hal, uint64_t *ret) {
+int opencl_hal_backlog(const HalQueue *hal, uint64_t *ret) {
         OpenclHalQueue *q = opencl_queue(hal);
 
         /* In this order, so that the difference is never negative. */
@@ -63,21 +63,8 @@ static int opencl_backlog(const HalQueue *hal, uint64_t *ret) {
         return 0;
 }
 
-/* One store; what counts is how long the device takes to drain, and that is the backlog's matter. */
-static void opencl_costs(const HalQueue *q, HalCosts *ret) {
-        *ret = (HalCosts){};
-}
-
 const HalOps hal_opencl_ops = {
                 .name = "opencl",
-                .traits =
-                                {
-                                                .max_level = LEVEL_GATE,
-                                                .callers = HAL_CALLER_PROCESS,
-                                                .inherit = HAL_INHERIT_RUN,
-                                },
                 .hold = opencl_hold,
                 .release = opencl_release,
-                .backlog = opencl_backlog,
-                .costs = opencl_costs,
 };

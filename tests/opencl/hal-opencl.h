@@ -34,3 +34,6 @@ void opencl_hal_enter(OpenclHalQueue *q);
 
 /* n commands have completed, or were refused by the runtime. */
 void opencl_hal_leave(OpenclHalQueue *q, uint32_t n);
+
+/* HalDriver.backlog. */
+int opencl_hal_backlog(const HalQueue *hal, uint64_t *ret);

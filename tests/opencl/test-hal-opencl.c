@@ -138,6 +138,8 @@ static uint64_t progress(HalQueue *q) {
 
 static const HalDriver opencl_driver = {
                 .ops = &hal_opencl_ops,
+                .max_level = LEVEL_GATE,
+                .inherit = HAL_INHERIT_RUN,
                 .device_new = device_new,
                 .device_free = device_free,
                 .queue_new = queue_new,
@@ -146,6 +148,7 @@ static const HalDriver opencl_driver = {
                 .run = run,
                 .times_done = times_done,
                 .progress = progress,
+                .backlog = opencl_hal_backlog,
 };
 
 /* What level 1 promises, and the suite leaves to the levels above: of what comes after a hold, nothing starts. */
@@ -160,7 +163,7 @@ static void test_gate(void **state) {
         while (atomic_load(&submitter(q)->q.waiters) == 0)
                 run(device, NSEC_PER_MSEC);
         assert_int_equal(progress(q), 0);
-        assert_int_equal(hal_opencl_ops.backlog(q, &backlog), 0);
+        assert_int_equal(opencl_hal_backlog(q, &backlog), 0);
         assert_int_equal(backlog, 0);
 
         assert_int_equal(hal_opencl_ops.release(&q, 1), 0);

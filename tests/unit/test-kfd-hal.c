@@ -238,10 +238,6 @@ static void test_stopped_by_application(void **state) {
         assert_true(queues[0].hal.held);
         assert_int_equal(release(1), 0);
         assert_int_equal(driver.n_calls, 0);
-        HalCosts costs;
-        hal_kfd_ops.costs(batch[0], &costs);
-        assert_int_equal(costs.hold_ns, 0); /* that told nothing about what a hold takes */
-        assert_int_equal(costs.release_ns, 0);
 }
 
 static void test_interrupted(void **state) {
@@ -364,37 +360,6 @@ static void test_reapply(void **state) {
         assert_true(queues[0].unsure);
         assert_int_equal(hold(1), 0); /* it is held, as far as the record goes: and made so */
         assert_settled();
-}
-
-static void test_backlog(void **state) {
-        uint64_t n = 77;
-
-        atomic_store(&write_index[0], 40);
-        atomic_store(&read_index[0], 15);
-        assert_int_equal(hal_kfd_ops.backlog(batch[0], &n), 0);
-        assert_int_equal(n, 25);
-        atomic_store(&read_index[0], 41); /* it went on between the two looks */
-        assert_int_equal(hal_kfd_ops.backlog(batch[0], &n), 0);
-        assert_int_equal(n, 0);
-        queues[0].type = KFD_QUEUE_SDMA;
-        n = 77;
-        assert_int_equal(hal_kfd_ops.backlog(batch[0], &n), -EOPNOTSUPP);
-        assert_int_equal(n, 77);
-}
-
-static void test_costs(void **state) {
-        HalCosts costs;
-
-        assert_int_equal(hold(QUEUES), 0);
-        hal_kfd_ops.costs(batch[0], &costs);
-        assert_true(costs.hold_ns > 0 && costs.release_ns == 0);
-        script(0, 1, (Step){EIO, false});
-        assert_int_equal(release(QUEUES), -EIO);
-        hal_kfd_ops.costs(batch[0], &costs);
-        assert_int_equal(costs.release_ns, 0); /* a failure is no measure */
-        assert_int_equal(release(QUEUES), 0);
-        hal_kfd_ops.costs(batch[0], &costs);
-        assert_true(costs.release_ns > 0);
 }
 
 /* The application, where the backend gives it time: writes the packet of a place that it has taken. */
@@ -521,8 +486,6 @@ int main(void) {
                         T(test_failed_rollback),
                         T(test_lost),
                         T(test_reapply),
-                        T(test_backlog),
-                        T(test_costs),
                         T(test_packet_on_its_way),
                         T(test_packet_of_another_queue),
                         T(test_about_to_reserve),
