@@ -4,8 +4,7 @@
  * xsched-metrics DEVICE: one measurement of one GPU, for xschedd
  *
  * A process of its own, because what it calls blocks, prints, and may crash: see hal/gpu-metrics.h. The answer goes to
- * the standard output that it was started with; what a library prints goes nowhere. --root=DIR has sysfs read below
- * DIR, for tests.
+ * the standard output that it was started with; what a library prints goes nowhere.
  *
  * xsched-metrics --usage DEVICE: how long processes have used it, as its driver counts. Each line of the standard input
  * is a question, pids with spaces between; the answer is "ran SPAN RAN" (microseconds, since the question before), or
@@ -22,6 +21,11 @@
 #include "hal/gpu-usage.h"
 #include "hal/nvml.h"
 #include "hal/rocm-smi.h"
+
+/* Where sysfs is looked for. A test's build has it elsewhere: tests/lib/quick-build.h. */
+#ifndef METRICS_ROOT
+#        define METRICS_ROOT ""
+#endif
 
 /* Takes our own standard output away from libraries that print. */
 static FILE *take_stdout(void) {
@@ -125,13 +129,13 @@ static int follow(FILE *f, const char *root, const PciAddress *a) {
 }
 
 int main(int argc, char *argv[]) {
-        const char *root = argc > 2 ? startswith(argv[1], "--root=") : NULL;
+        const char *root = METRICS_ROOT;
         bool usage = argc > 2 && streq(argv[argc - 2], "--usage");
         GpuMetrics m = GPU_METRICS_NULL, from_sysfs;
         char library[96], source[128];
         PciAddress a;
 
-        if (argc != 2 + !!root + usage || pci_address_parse(argv[argc - 1], &a) < 0) {
+        if (argc != 2 + usage || pci_address_parse(argv[argc - 1], &a) < 0) {
                 fprintf(stderr, "xsched-metrics is started by xschedd\n");
                 return EXIT_FAILURE;
         }
@@ -139,9 +143,9 @@ int main(int argc, char *argv[]) {
         if (!f)
                 return EXIT_FAILURE;
         if (usage)
-                return follow(f, strempty(root), &a);
-        int r = read_library(strempty(root), &a, &m, library);
-        gpu_metrics_read_sysfs(strempty(root), &a, &from_sysfs);
+                return follow(f, root, &a);
+        int r = read_library(root, &a, &m, library);
+        gpu_metrics_read_sysfs(root, &a, &from_sysfs);
         gpu_metrics_complete(&m, &from_sysfs);
         (void) snprintf(source, sizeof(source), r < 0 ? "sysfs; %s" : "%s", library);
         gpu_metrics_print(f, &m, source);

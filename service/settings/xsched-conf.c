@@ -333,20 +333,25 @@ static char *_printf_(1, 2) make_path(const char *format, ...) {
         return k < 0 ? NULL : s;
 }
 
-static int places_installed(const char *root, Places *p) {
+/* Where the installed places are. A test's build has them elsewhere: tests/unit/config-root.h. */
+#ifndef CONF_ROOT
+#        define CONF_ROOT ""
+#endif
+
+static int places_installed(Places *p) {
         static const char *const dirs[] = {CONF_DIRECTORIES};
 
         for (size_t i = 0; i < ELEMENTSOF(dirs); i++) {
-                p->main[i] = make_path("%s%s/xsched.conf", strempty(root), dirs[i]);
-                p->drop_ins[i] = make_path("%s%s/xsched.conf.d", strempty(root), dirs[i]);
-                p->classes[i] = make_path("%s%s/classes.d", strempty(root), dirs[i]);
+                p->main[i] = make_path("%s%s/xsched.conf", CONF_ROOT, dirs[i]);
+                p->drop_ins[i] = make_path("%s%s/xsched.conf.d", CONF_ROOT, dirs[i]);
+                p->classes[i] = make_path("%s%s/classes.d", CONF_ROOT, dirs[i]);
                 if (!p->main[i] || !p->drop_ins[i] || !p->classes[i])
                         return -ENOMEM;
         }
         return 0;
 }
 
-static int places_explicit(const char *file, const char *root, Places *p) {
+static int places_explicit(const char *file, Places *p) {
         _cleanup_free_ char *copy = strdup(file);
         if (!copy)
                 return -ENOMEM;
@@ -354,7 +359,7 @@ static int places_explicit(const char *file, const char *root, Places *p) {
         p->main[0] = strdup(file);
         p->drop_ins[0] = make_path("%s.d", file);
         p->classes[0] = make_path("%s/classes.d", dirname(copy));
-        p->classes[1] = make_path("%s" XSCHED_VENDORDIR "/classes.d", strempty(root));
+        p->classes[1] = make_path("%s" XSCHED_VENDORDIR "/classes.d", CONF_ROOT);
         return p->main[0] && p->drop_ins[0] && p->classes[0] && p->classes[1] ? 0 : -ENOMEM;
 }
 
@@ -362,7 +367,7 @@ static int places_init(const ConfigPaths *paths, Places *ret) {
         _cleanup_(places_done)
         Places p = {0};
 
-        int r = paths->file ? places_explicit(paths->file, paths->root, &p) : places_installed(paths->root, &p);
+        int r = paths->file ? places_explicit(paths->file, &p) : places_installed(&p);
         if (r < 0)
                 return r;
         if (paths->classes_dir) {

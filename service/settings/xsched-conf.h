@@ -54,7 +54,6 @@ typedef struct Config {
 typedef struct ConfigPaths {
         const char *file; /* --config=: this file, FILE.d/, and classes.d/ beside it, above the vendor's classes */
         const char *classes_dir; /* --classes-dir=: the only directory with classes */
-        const char *root;        /* prefix of the installed places, for tests; NULL is none */
 } ConfigPaths;
 
 /* Reads everything. Problems go to `report`; none of them makes it fail, except: -ENOMEM; the file that `paths` names

@@ -19,7 +19,7 @@ PERIOD = 0.25  # ACCOUNT_DRIVER_NS of xschedd-quick
 # The service starts it in the place of xsched-metrics, and shares nothing with us but the directory.
 SCRIPT = """#!/bin/sh
 [ "$1" = --usage ] && echo $$ >>{d}/started
-FAKE_NVML={d}/mode LD_LIBRARY_PATH=$(cat {d}/path) exec {program} --root={d}/root "$@"
+FAKE_NVML={d}/mode LD_LIBRARY_PATH=$(cat {d}/path) METRICS_ROOT={d}/root exec {program} "$@"
 """
 
 
@@ -27,7 +27,7 @@ class Driver(Case):
     def setUp(self):
         self.scratch = tempfile.mkdtemp(prefix="xsched-driver-")
         self.addCleanup(shutil.rmtree, self.scratch)
-        self.put("script", SCRIPT.format(d=self.scratch, program=os.environ["XSCHED_METRICS_QUICK"]))
+        self.put("script", SCRIPT.format(d=self.scratch, program=os.environ["XSCHED_METRICS_PROGRAM"]))
         os.chmod(f"{self.scratch}/script", 0o755)
         self.put("started", "")
         self.put("none/libnvidia-ml.so.1", "")  # this machine may have the real one

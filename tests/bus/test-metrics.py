@@ -33,7 +33,7 @@ SCRIPT = """#!/bin/sh
 echo $$ >>{d}/started
 [ ! -p {d}/gate ] || read -r _ <{d}/gate
 FAKE_ROCM_SMI=$(cat {d}/mode) FAKE_NVML=$(cat {d}/mode) LD_LIBRARY_PATH=$(cat {d}/path) \
-exec {program} --root={d}/root "$@"
+METRICS_ROOT={d}/root exec {program} "$@"
 """
 
 

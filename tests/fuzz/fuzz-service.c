@@ -62,11 +62,15 @@ typedef struct Process {
 } Process;
 
 static Manager *manager_make(void) {
-        static const ConfigPaths nowhere = {.root = "/nonexistent"};
+        char empty[] = "/tmp/fuzz-service-XXXXXX";
+        const ConfigPaths paths = {.file = empty, .classes_dir = "/nonexistent"};
         Config *config;
         Manager *m;
 
-        require(config_load(&nowhere, NULL, NULL, NULL, &config) == 0);
+        int fd = mkstemp(empty);
+        require(fd >= 0 && close(fd) == 0);
+        require(config_load(&paths, NULL, NULL, NULL, &config) == 0);
+        require(unlink(empty) == 0);
         require(manager_new(config, &m) == 0);
         require(enforce_attach(m) == 0);
         require(state_attach(m) == 0);

@@ -5,8 +5,8 @@
  * Included before everything else: builds of the service and its programs that wait less
  *
  * Tests that have to see a limit or an interval pass run these. What differs is how long is waited, and nothing of what
- * happens then. A process that has to answer, be it on a busy machine and under a sanitizer, still has more than a
- * second.
+ * happens then; xsched-metrics has its sysfs below $METRICS_ROOT, too. A process that has to answer, be it on a busy
+ * machine and under a sanitizer, still has more than a second.
  */
 
 #ifdef QUICK_SERVICE
@@ -38,6 +38,7 @@
 #        define GPU_USAGE_SAMPLES_MAX 8U
 #        undef GPU_USAGE_IDLE_MS
 #        define GPU_USAGE_IDLE_MS 4500
+#        define METRICS_ROOT      strempty(getenv("METRICS_ROOT"))
 #endif
 
 #ifdef QUICK_EXPORTER

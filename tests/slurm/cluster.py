@@ -176,7 +176,10 @@ session required pam_permit.so
 """
 GROUP_ENDED = "a92e9df7555545c6a63ea3c2b63219f5"
 PLUGSTACK = "/etc/slurm/plugstack.conf.d/xsched.conf"
-MAPPING = "partition.online=interactive partition.bulk=batch qos.urgent=interactive qos.spare=idle qos.spare%20time=idle min=20%"
+MAPPING = (
+    "partition.online=interactive partition.bulk=batch qos.urgent=interactive qos.spare=idle qos.spare%20time=idle "
+    "min=20%"
+)
 AS_USER = (
     "setpriv",
     f"--reuid={USER}",

@@ -54,7 +54,7 @@ void take_away(const char *name) {
 }
 
 int try_load(const Config *last_good, Config **ret) {
-        const ConfigPaths paths = {.root = root};
+        const ConfigPaths paths = {0};
 
         problems[0] = '\0';
         n_problems = 0;

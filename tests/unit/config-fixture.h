@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "service/settings/xsched-conf.h"
+#include "tests/unit/config-root.h"
 
 #define ETC XSCHED_PKGCONFDIR
 #define RUN "/run/xsched"
@@ -23,7 +24,6 @@
 int config_setup(void **state);
 int config_teardown(void **state);
 
-extern char *root;
 /* Of the last load: a line each, and how many. */
 extern char problems[CONFIG_PROBLEMS_MAX];
 extern unsigned n_problems;

@@ -335,7 +335,7 @@ static void test_match(void **state) {
 
 static void test_shipped_classes(void **state) {
         static const char *const names[] = {"batch", "default", "idle", "interactive", "system"};
-        const ConfigPaths paths = {.root = root, .classes_dir = shipped_classes};
+        const ConfigPaths paths = {.classes_dir = shipped_classes};
         Config *loaded = NULL;
 
         put(ETC "/classes.d/other.class", "[Class]\nPriority=1\n"); /* not looked at */
@@ -368,7 +368,7 @@ static void test_explicit_file(void **state) {
         put("/mine/my.conf.d/10-x.conf", "[Scheduler]\nBudget=1ms\n");
         put("/mine/classes.d/mine.class", "[Class]\nPriority=3\n");
         path_of(path, sizeof(path), "/mine/my.conf");
-        const ConfigPaths paths = {.file = path, .root = root};
+        const ConfigPaths paths = {.file = path};
 
         assert_int_equal(config_load(&paths, NULL, remember, NULL, &loaded), 0);
         _cleanup_(config_freep)

@@ -97,7 +97,7 @@ class Epilog(unittest.TestCase):
 
 
 class InAContainer(Epilog):
-    """The same where slurmd is in one: what a user forges outside, and in the containers of others, is not its job's."""
+    """The same where slurmd is in one: what a user forges outside, or in another container, is not its job's."""
 
     base = "/machine.slice/libpod-1f+e.scope"
 
