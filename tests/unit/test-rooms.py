@@ -38,7 +38,7 @@ is = The tests
 uses = *
 
 [way: How it goes]
-high/high.c:high_call = It calls
+high/high.c:high_call = (the start) It calls
 low/low.h:low_inline = And that
 """
 
@@ -133,6 +133,7 @@ class OtherTree(unittest.TestCase):
         page = (self.top / "HACKING.md").read_text(encoding="utf-8")
         self.assertTrue(page.startswith("# About\n") and page.endswith("\nThe end.\n"), page)
         self.assertIn("| `high/side` | A room in a room | `low` |\n", page)
+        self.assertIn("1. `high/high.c:high_call` (the start): It calls.\n", page)
         self.assertIn("2. `low/low.h:low_inline`: And that.\n", page)
 
     def test_include_that_goes_up(self):
@@ -363,7 +364,38 @@ class OtherTree(unittest.TestCase):
     def test_way_through_what_is_gone(self):
         self.replace("high/high.c", "high_call", "high_other")
         self.replace("tests/test.c", "return high_call()", "return 0")
-        self.check("rooms.conf: How it goes: high/high.c does not define high_call()")
+        self.check(
+            "rooms.conf: How it goes: high/high.c does not define high_call()",
+            "rooms.conf: How it goes: no step before low/low.h:low_inline calls it, and it names no event",
+        )
+
+    def test_way_by_others(self):
+        # By as many as there may be, then by one more.
+        hops = "".join(f"int hop{i}(void) {{\n        return hop{i + 1}();\n}}\n\n" for i in range(5))
+        self.replace("high/high.c", "low_call(low_inline())", "hop1()")
+        self.replace("high/high.c", "int high_call", hops.replace("hop5()", "low_inline()") + "int high_call")
+        rooms("--source", self.top, "--write")
+        self.check()
+        self.replace("high/high.c", "return hop1();\n}\n\nint main", "return hop0();\n}\n\nint main")
+        rooms("--source", self.top, "--write")
+        self.check("rooms.conf: How it goes: no step before low/low.h:low_inline calls it, and it names no event")
+
+    def test_way_by_an_event(self):
+        self.replace("high/high.c", "low_call(low_inline())", "low_call(3)")
+        self.replace("rooms.conf", "low_inline = And that", "low_inline = (a bell rings) And that")
+        rooms("--source", self.top, "--write")
+        self.check()
+        self.assertIn("2. `low/low.h:low_inline` (a bell rings): And that.\n", (self.top / "HACKING.md").read_text())
+
+    def test_way_by_an_earlier_step(self):
+        self.replace("rooms.conf", "low/low.h:", "high/side/side.c:side_call = (a bell rings) Beside it\nlow/low.h:")
+        rooms("--source", self.top, "--write")
+        self.check()
+        self.assertIn("3. `low/low.h:low_inline` (called by 1): And that.\n", (self.top / "HACKING.md").read_text())
+
+    def test_way_by_a_comment(self):
+        self.replace("high/high.c", "low_call(low_inline())", "low_call(3 /* low_inline() */)")
+        self.check("rooms.conf: How it goes: no step before low/low.h:low_inline calls it, and it names no event")
 
     def test_way_through_a_declaration(self):
         self.replace("rooms.conf", "low/low.h:low_inline", "low/low.h:low_call")
@@ -373,14 +405,17 @@ class OtherTree(unittest.TestCase):
     def test_way_through_a_call(self):
         self.replace("rooms.conf", "high/high.c:high_call", "high/high.c:low_call")
         rooms("--source", self.top, "--write")
-        self.check("rooms.conf: How it goes: high/high.c does not define low_call()")
+        self.check(
+            "rooms.conf: How it goes: high/high.c does not define low_call()",
+            "rooms.conf: How it goes: no step before low/low.h:low_inline calls it, and it names no event",
+        )
 
     def test_way_through_a_macro(self):
         self.replace("rooms.conf", "high/high.c:high_call", "high/high.c:set_it")
         self.write(
             "high/high.c",
             "#define SETTER(name, type) int name(type v)\nint set_it(int v);\n\n"
-            "SETTER(set_it, int) {\n        return v;\n}\n",
+            "SETTER(set_it, int) {\n        return low_inline();\n}\n",
         )
         self.write("tests/test.c", "")
         rooms("--source", self.top, "--write")
