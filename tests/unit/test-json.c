@@ -51,6 +51,12 @@ static void test_terminals(void **state) {
         check(value_string(""), "{\"v\":\"\"}");
 }
 
+/* A user names his processes and cgroups as he likes. */
+static void test_names_that_are_no_text(void **state) {
+        check(value_string("a\xff\n\xc3z\xed\xa0\x80"), "{\"v\":\"a\\\\xff\\n\\\\xc3z\\\\xed\\\\xa0\\\\x80\"}");
+        check(value_string("\xf0\x9f\x98\x80\xf0\x9f"), "{\"v\":\"\xf0\x9f\x98\x80\\\\xf0\\\\x9f\"}");
+}
+
 static void test_containers(void **state) {
         Value list = {.type = VALUE_LIST}, dict = {.type = VALUE_DICT};
 
@@ -87,6 +93,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                         cmocka_unit_test(test_numbers),
                         cmocka_unit_test(test_terminals),
+                        cmocka_unit_test(test_names_that_are_no_text),
                         cmocka_unit_test(test_containers),
                         cmocka_unit_test(test_nested),
         };

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 
 #include "common/array.h"
+#include "common/utf8.h"
 #include "tools/shared/value.h"
 
 void value_done(Value *v) {
@@ -20,8 +21,26 @@ void value_done(Value *v) {
         *v = (Value){};
 }
 
+/* A byte that is no UTF-8 becomes \xNN: names of processes and cgroups are any bytes, and neither a table nor JSON
+ * takes them. */
+static char *to_utf8(const char *s) {
+        char *text = malloc(4 * strlen(s) + 1), *to = text;
+
+        while (text && *s) {
+                size_t n = utf8_length(s);
+
+                if (n == 0)
+                        to += sprintf(to, "\\x%02x", (unsigned char) *s++);
+                for (; n > 0; n--)
+                        *to++ = *s++;
+        }
+        if (text)
+                *to = '\0';
+        return text;
+}
+
 Value value_string(const char *s) {
-        char *copy = s ? strdup(s) : NULL;
+        char *copy = s ? to_utf8(s) : NULL;
 
         return copy ? (Value){.type = VALUE_STRING, .s = copy} : (Value){};
 }
