@@ -18,6 +18,7 @@
 
 #include "cgroup/backlog.h"
 #include "cgroup/cgroup-watch.h"
+#include "common/array.h"
 
 /* Directories that one turn of the loop takes, when there is no hurry: others may wait for a verdict. */
 #define WALK_STEP 8U
@@ -125,16 +126,12 @@ static void owner_gc(CgroupWatch *w, Owner *o) {
 static void add_waiting(CgroupWatch *w, const char *cgroup, const char *name) {
         char *path;
 
-        if (w->n_waiting == w->size) {
-                size_t size = MAX(w->size * 2, (size_t) 64);
-                Waiting *grown = reallocarray(w->waiting, size, sizeof(Waiting));
-                if (!grown) {
-                        give_up(w);
-                        return;
-                }
-                w->waiting = grown;
-                w->size = size;
+        Waiting *waiting = array_reserve(w->waiting, &w->size, w->n_waiting + 1, sizeof(Waiting));
+        if (!waiting) {
+                give_up(w);
+                return;
         }
+        w->waiting = waiting;
         if (asprintf(&path, "%s/%s", streq(cgroup, "/") ? "" : cgroup, name) < 0) {
                 give_up(w);
                 return;

@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "common/array.h"
 #include "common/parse-util.h"
 #include "record.h"
 
@@ -146,17 +147,12 @@ static void text_fail(TapeText *t) {
 static bool text_reserve(TapeText *t, size_t n) {
         if (t->failed)
                 return false;
-        if (t->size - t->n >= n)
-                return true;
-
-        size_t size = MAX(t->size * 2, t->n + n + 256);
-        char *data = realloc(t->data, size);
+        char *data = array_reserve(t->data, &t->size, t->n + n, 1);
         if (!data) {
                 text_fail(t);
                 return false;
         }
         t->data = data;
-        t->size = size;
         return true;
 }
 

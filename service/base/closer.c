@@ -10,6 +10,7 @@
 #include <systemd/sd-daemon.h>
 
 #include "closer.h"
+#include "common/array.h"
 #include "common/macro.h"
 
 /* After this time a service manager that does not answer is no longer waited for, and its copies are closed last. */
@@ -79,15 +80,11 @@ static bool closer_start(void) {
 }
 
 static bool closer_grow(void) {
-        if (closer.n_fds < closer.n_allocated)
-                return true;
-        size_t n = MAX(2 * closer.n_allocated, (size_t) 64);
-        int *fds = reallocarray(closer.fds, n, sizeof(int));
-        if (!fds)
-                return false;
-        closer.fds = fds;
-        closer.n_allocated = n;
-        return true;
+        int *fds = array_reserve(closer.fds, &closer.n_allocated, closer.n_fds + 1, sizeof(int));
+
+        if (fds)
+                closer.fds = fds;
+        return fds;
 }
 
 void closer_take(int fd) {

@@ -17,6 +17,7 @@
 #include <utlist.h>
 
 #include "aside.h"
+#include "common/array.h"
 #include "common/macro.h"
 #include "common/thread-util.h"
 #include "ends.h"
@@ -145,15 +146,11 @@ static void start_thread(void) {
 }
 
 static bool leaving_grow(Leaving *u) {
-        if (u->n_fds < u->n_allocated)
-                return true;
-        size_t n = MAX(2 * u->n_allocated, (size_t) 16);
-        int *fds = reallocarray(u->fds, n, sizeof(*fds));
-        if (!fds)
-                return false;
-        u->fds = fds;
-        u->n_allocated = n;
-        return true;
+        int *fds = array_reserve(u->fds, &u->n_allocated, u->n_fds + 1, sizeof(int));
+
+        if (fds)
+                u->fds = fds;
+        return fds;
 }
 
 static Leaving *leaving_find(uid_t user) {

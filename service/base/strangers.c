@@ -14,6 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "common/array.h"
 #include "common/fd-message.h"
 #include "common/macro.h"
 #include "common/process.h"
@@ -72,15 +73,11 @@ static void start_thread(void) {
 }
 
 static bool grow(void) {
-        if (strangers.n_fds < strangers.n_allocated)
-                return true;
-        size_t n = MAX(2 * strangers.n_allocated, (size_t) 64);
-        int *fds = reallocarray(strangers.fds, n, sizeof(*fds));
-        if (!fds)
-                return false;
-        strangers.fds = fds;
-        strangers.n_allocated = n;
-        return true;
+        int *fds = array_reserve(strangers.fds, &strangers.n_allocated, strangers.n_fds + 1, sizeof(int));
+
+        if (fds)
+                strangers.fds = fds;
+        return fds;
 }
 
 /* Without memory the fd stays open, because closing it here may take for ever. */

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/array.h"
 #include "common/parse-util.h"
 #include "subuid.h"
 
@@ -48,14 +49,10 @@ static int range_add(Subuids *s, uint64_t first, uint64_t end, uid_t owner) {
         first = MAX(first, SUBUID_MIN);
         if (first >= end)
                 return 0;
-        if (s->n_ranges == s->n_allocated) {
-                size_t n = MAX(2 * s->n_allocated, (size_t) 64);
-                Range *ranges = reallocarray(s->ranges, n, sizeof(Range));
-                if (!ranges)
-                        return -ENOMEM;
-                s->ranges = ranges;
-                s->n_allocated = n;
-        }
+        Range *ranges = array_reserve(s->ranges, &s->n_allocated, s->n_ranges + 1, sizeof(Range));
+        if (!ranges)
+                return -ENOMEM;
+        s->ranges = ranges;
         s->ranges[s->n_ranges++] = (Range){(uint32_t) first, (uint32_t) end, owner};
         return 0;
 }

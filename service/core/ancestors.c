@@ -5,21 +5,16 @@
  */
 
 #include "ancestors.h"
-
-#define ROOM_AT_FIRST 8U
+#include "common/array.h"
 
 void ancestors_done(Ancestors *a) {
         free(a->list);
         *a = (Ancestors){};
 }
 
-/* The array is full where n is a power of two, at least ROOM_AT_FIRST; it is doubled then. */
 static int make_room(Ancestors *a) {
-        bool is_full = a->n >= ROOM_AT_FIRST && (a->n & (a->n - 1)) == 0;
+        Ancestor *list = array_grow(a->list, a->n, sizeof(Ancestor));
 
-        if (a->list && !is_full)
-                return 0;
-        Ancestor *list = realloc(a->list, sizeof(*list) * MAX(2 * a->n, ROOM_AT_FIRST));
         if (!list)
                 return -ENOMEM;
         a->list = list;

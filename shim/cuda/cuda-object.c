@@ -6,6 +6,7 @@
 
 #include "shim/cuda/cuda-object.h"
 
+#include "common/array.h"
 #include "common/macro.h"
 
 #define DEPTH_MAX 8U /* a client, a device, a group and a channel are four */
@@ -70,15 +71,11 @@ CudaObject *cuda_object_holder(CudaObject *channel) {
 }
 
 static bool make_room(void) {
-        if (n_objects < batch_size)
-                return true;
-        size_t size = batch_size ? batch_size * 2 : 64;
-        HalQueue **p = realloc(batch, size * sizeof(*p));
-        if (!p)
-                return false;
-        batch = p;
-        batch_size = size;
-        return true;
+        HalQueue **p = array_reserve(batch, &batch_size, n_objects + 1, sizeof(HalQueue *));
+
+        if (p)
+                batch = p;
+        return p;
 }
 
 HalQueue **cuda_objects_batch(void) {

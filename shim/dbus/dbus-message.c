@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 
+#include "common/array.h"
 #include "common/macro.h"
 #include "shim/dbus/dbus-message.h"
 
@@ -68,16 +69,12 @@ static void *writer_extend(DbusWriter *w, size_t alignment, size_t n) {
                 w->error = -EMSGSIZE;
                 return NULL;
         }
-        if (at + n > w->allocated) {
-                size_t allocated = MAX(2 * (at + n), (size_t) 256);
-                uint8_t *data = realloc(w->data, allocated);
-                if (!data) {
-                        w->error = -ENOMEM;
-                        return NULL;
-                }
-                w->data = data;
-                w->allocated = allocated;
+        uint8_t *data = array_reserve(w->data, &w->allocated, at + n, 1);
+        if (!data) {
+                w->error = -ENOMEM;
+                return NULL;
         }
+        w->data = data;
         memset(w->data + w->size, 0, at - w->size);
         w->size = at + n;
         return w->data + at;

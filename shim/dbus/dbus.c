@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <sys/socket.h>
 
+#include "common/array.h"
 #include "common/bus-names.h"
 #include "common/fd-message.h"
 #include "common/macro.h"
@@ -113,14 +114,10 @@ static int dbus_send(Dbus *d, DbusWriter *w) {
                 (void) dbus_fail(d, -ENOBUFS);
         if (d->error < 0)
                 return -ENOTCONN;
-        if (d->out_size + w->size > d->out_allocated) {
-                size_t allocated = 2 * (d->out_size + w->size);
-                uint8_t *out = realloc(d->out, allocated);
-                if (!out)
-                        return -ENOMEM;
-                d->out = out;
-                d->out_allocated = allocated;
-        }
+        uint8_t *out = array_reserve(d->out, &d->out_allocated, d->out_size + w->size, 1);
+        if (!out)
+                return -ENOMEM;
+        d->out = out;
         memcpy(d->out + d->out_size, w->data, w->size);
         d->out_size += w->size;
         if (++d->serial == UINT32_MAX)

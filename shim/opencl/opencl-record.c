@@ -5,6 +5,7 @@
  */
 
 #include "shim/opencl/opencl-record.h"
+#include "common/array.h"
 #include "shim/opencl/opencl-delay.h"
 #include "shim/opencl/opencl-tail.h"
 #include "shim/opencl/opencl-time.h"
@@ -25,13 +26,10 @@ static bool reserve(OpenclQueue *q) {
         if (q->allocated >= TRACKED_MAX)
                 return false;
 
-        size_t allocated = q->allocated ? q->allocated * 2 : 64;
-        OpenclTracked *t = reallocarray(q->tracked, allocated, sizeof(OpenclTracked));
-        if (!t)
-                return false;
-        q->tracked = t;
-        q->allocated = allocated;
-        return true;
+        OpenclTracked *t = array_reserve(q->tracked, &q->allocated, q->n + 1, sizeof(OpenclTracked));
+        if (t)
+                q->tracked = t;
+        return t;
 }
 
 bool opencl_record_push(OpenclQueue *q, cl_event event, const OpenclTrack *t) {

@@ -5,9 +5,8 @@
  */
 
 #include "tools/exporter/host.h"
+#include "common/array.h"
 #include "tools/host/host-loaded.h"
-
-#define GROW 64U
 
 typedef struct Registered {
         uint64_t id;
@@ -21,12 +20,11 @@ typedef struct AllRegistered {
 } AllRegistered;
 
 static int add_client(AllRegistered *all, uint64_t id, uint32_t pid) {
-        if (all->n % GROW == 0) {
-                Registered *grown = reallocarray(all->clients, all->n + GROW, sizeof(Registered));
-                if (!grown)
-                        return -ENOMEM;
-                all->clients = grown;
-        }
+        Registered *grown = array_grow(all->clients, all->n, sizeof(Registered));
+
+        if (!grown)
+                return -ENOMEM;
+        all->clients = grown;
         all->clients[all->n++] = (Registered){.id = id, .pid = (pid_t) pid};
         return 0;
 }

@@ -14,11 +14,11 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
+#include "common/array.h"
 #include "common/process.h"
 
 #define RENDER_MINOR 128U
 #define DRIVERS_MAX  16U
-#define GROW         64U
 #define PF_KTHREAD   0x00200000U /* from the kernel's linux/sched.h */
 
 static const char *const host_state_table[_HOST_STATE_MAX] = {
@@ -150,12 +150,11 @@ static void describe(HostProcess *p) {
 }
 
 static int add_process(HostProcesses *all, pid_t pid, unsigned devices) {
-        if (all->n % GROW == 0) {
-                HostProcess *grown = reallocarray(all->processes, all->n + GROW, sizeof(HostProcess));
-                if (!grown)
-                        return -ENOMEM;
-                all->processes = grown;
-        }
+        HostProcess *grown = array_grow(all->processes, all->n, sizeof(HostProcess));
+
+        if (!grown)
+                return -ENOMEM;
+        all->processes = grown;
         HostProcess *p = all->processes + all->n++;
         *p = (HostProcess){.pid = pid, .devices = devices, .layers = -ENODATA};
         describe(p);
