@@ -3,9 +3,10 @@
 /*
  * xsched-holder: see pauser.h
  *
- * The program keeps its name, because units (ExecStopPost= in privileged.conf), the catalog and xschedd(8) use it.
+ * A hold by privilege is a pause of the process. The program and the folder of its records keep names with "hold",
+ * because ExecStopPost= in copies of privileged.conf has them.
  *
- *     xsched-holder hold DIR PID START MODE ALLOW-MES    started by xschedd, with a socket as fd 3
+ *     xsched-holder pause DIR PID START MODE ALLOW-MES    started by xschedd, with a socket as fd 3
  *     xsched-holder undo DIR [PID START]                 started by xschedd, and by systemd when the service has ended
  */
 
@@ -19,7 +20,7 @@
 
 static int usage(void) {
         (void) fputs("xsched-holder belongs to xschedd, see xschedd(8); by hand, as root, to let go what "
-                     "was left held:\n"
+                     "was left paused:\n"
                      "    xsched-holder undo DIR\n",
                         stderr);
         return EXIT_FAILURE;
@@ -32,7 +33,7 @@ static bool number(const char *s, uint64_t *ret) {
         return s[0] >= '0' && s[0] <= '9' && *end == '\0';
 }
 
-static int run_hold(char *argv[], int dir) {
+static int run_pause(char *argv[], int dir) {
         uint64_t pid, start, allow_mes;
         int mode = kfd_privileged_mode_from_string(argv[5]);
 
@@ -49,7 +50,7 @@ static int run_hold(char *argv[], int dir) {
         };
         int r = pauser_run(&o, &kfd_target_sys);
         if (r < 0)
-                log_error_errno(r, "Holder of process %d: %m", (int) o.pid);
+                log_error_errno(r, "Pauser of process %d: %m", (int) o.pid);
         return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
@@ -63,10 +64,10 @@ static int run_undo(int argc, char *argv[], int dir) {
 }
 
 int main(int argc, char *argv[]) {
-        bool is_hold = argc == 7 && streq(argv[1], "hold"),
+        bool is_pause = argc == 7 && streq(argv[1], "pause"),
              is_undo = (argc == 3 || argc == 5) && streq(argv[1], "undo");
 
-        if (!is_hold && !is_undo)
+        if (!is_pause && !is_undo)
                 return usage();
         /*
          * journald finds the unit of a message of its own protocol in /proc, where a program that ends at once may be
@@ -80,5 +81,5 @@ int main(int argc, char *argv[]) {
                 log_error_errno(dir, "Failed to open %s: %m", argv[2]);
                 return EXIT_FAILURE;
         }
-        return is_hold ? run_hold(argv, dir) : run_undo(argc, argv, dir);
+        return is_pause ? run_pause(argv, dir) : run_undo(argc, argv, dir);
 }

@@ -12,7 +12,10 @@
  * A file is written aside, synced and renamed, and the directory is synced: the file is complete or absent. An
  * unreadable file is set aside under a name that ends in ".bad", for the administrator.
  *
- * A process that handles a record holds its lock, a byte of the directory's lock file, which the kernel releases when
+ * Names of files begin with "hold-", and texts with "xsched-hold", as every version has written them: a service finds
+ * what the one before an upgrade has left.
+ *
+ * A process that handles a record has its lock, a byte of the directory's lock file, which the kernel releases when
  * that process ends.
  */
 

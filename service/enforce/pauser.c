@@ -40,159 +40,159 @@ static void on_term(int sig) {
         terminated = 1;
 }
 
-static void reply(Pauser *h, int error) {
+static void reply(Pauser *p, int error) {
         const PauserReply m = {
-                        .state = (uint32_t) h->target.state,
-                        .wanted = h->wanted,
+                        .state = (uint32_t) p->target.state,
+                        .wanted = p->wanted,
                         .error = error,
-                        .expired = h->expired,
-                        .hold_ns = h->target.costs.hold_ns,
-                        .release_ns = h->target.costs.release_ns,
+                        .expired = p->expired,
+                        .hold_ns = p->target.costs.hold_ns,
+                        .release_ns = p->target.costs.release_ns,
         };
 
         /* The service has gone, or does not read: the pauser goes on the same way. */
-        (void) send(h->options->socket, &m, sizeof(m), MSG_DONTWAIT | MSG_NOSIGNAL);
+        (void) send(p->options->socket, &m, sizeof(m), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 /* --- what is written down --- */
 
-static int record(Pauser *h) {
+static int record(Pauser *p) {
         PauseRecord r;
 
-        if (h->is_recorded)
+        if (p->is_recorded)
                 return 0;
-        int q = pause_record_make(h->options->pid, h->options->start_time, h->options->mode, &r);
+        int q = pause_record_make(p->options->pid, p->options->start_time, p->options->mode, &r);
         if (q >= 0)
-                q = pause_record_write(h->options->dir, &r);
+                q = pause_record_write(p->options->dir, &r);
         if (q >= 0)
-                h->is_recorded = true;
+                p->is_recorded = true;
         return q;
 }
 
-static void strike_out(Pauser *h) {
-        if (!h->is_recorded)
+static void strike_out(Pauser *p) {
+        if (!p->is_recorded)
                 return;
-        int r = pause_record_remove(h->options->dir, h->options->pid, h->options->start_time);
+        int r = pause_record_remove(p->options->dir, p->options->pid, p->options->start_time);
         if (r < 0)
-                log_warning_errno(r, "A record of process %d stays, ignoring: %m", (int) h->options->pid);
-        h->is_recorded = r < 0;
+                log_warning_errno(r, "A record of process %d stays, ignoring: %m", (int) p->options->pid);
+        p->is_recorded = r < 0;
 }
 
-/* --- holding --- */
+/* --- pausing --- */
 
-static int target_open(Pauser *h) {
-        const PauserOptions *o = h->options;
+static int target_open(Pauser *p) {
+        const PauserOptions *o = p->options;
 
-        if (h->is_open)
+        if (p->is_open)
                 return 0;
-        int r = kfd_target_open(o->mode, o->pid, o->start_time, o->allow_mes, h->sys, &h->target);
-        h->is_open = r >= 0;
+        int r = kfd_target_open(o->mode, o->pid, o->start_time, o->allow_mes, p->sys, &p->target);
+        p->is_open = r >= 0;
         return r;
 }
 
-static int hold(Pauser *h) {
-        int r = target_open(h);
+static int pause_target(Pauser *p) {
+        int r = target_open(p);
         if (r >= 0)
-                r = record(h);
+                r = record(p);
         if (r >= 0)
-                r = kfd_target_hold(&h->target);
-        if (r < 0 && h->target.state == KFD_TARGET_RUNNING)
-                strike_out(h);
+                r = kfd_target_hold(&p->target);
+        if (r < 0 && p->target.state == KFD_TARGET_RUNNING)
+                strike_out(p);
         return r;
 }
 
-static void let_go(Pauser *h) {
-        int r = kfd_target_release(&h->target);
+static void let_go(Pauser *p) {
+        int r = kfd_target_release(&p->target);
 
         if (r == -ESRCH)
-                h->target.state = KFD_TARGET_RUNNING; /* the process has ended, and its pause with it */
-        if (h->target.state == KFD_TARGET_RUNNING) {
-                strike_out(h);
-                h->retry_at_ns = 0;
-                reply(h, 0);
+                p->target.state = KFD_TARGET_RUNNING; /* the process has ended, and its pause with it */
+        if (p->target.state == KFD_TARGET_RUNNING) {
+                strike_out(p);
+                p->retry_at_ns = 0;
+                reply(p, 0);
         } else {
-                h->retry_at_ns = now_ns() + RETRY_NS;
-                if (r != h->error)
-                        reply(h, r);
+                p->retry_at_ns = now_ns() + RETRY_NS;
+                if (r != p->error)
+                        reply(p, r);
         }
-        h->error = r;
+        p->error = r;
 }
 
-static void act(Pauser *h) {
-        if (h->wanted && now_ns() >= h->until_ns) {
-                h->wanted = false;
-                h->expired = true;
+static void act(Pauser *p) {
+        if (p->wanted && now_ns() >= p->until_ns) {
+                p->wanted = false;
+                p->expired = true;
         }
-        if (h->wanted && h->requested) {
-                bool was_held = h->target.state == KFD_TARGET_HELD;
-                int r = hold(h);
+        if (p->wanted && p->requested) {
+                bool was_held = p->target.state == KFD_TARGET_HELD;
+                int r = pause_target(p);
                 if (r < 0)
-                        h->wanted = false;
+                        p->wanted = false;
                 if (r < 0 || !was_held)
-                        reply(h, r);
-        } else if (!h->wanted && h->target.state != KFD_TARGET_RUNNING && now_ns() >= h->retry_at_ns)
-                let_go(h);
-        else if (!h->wanted && h->requested)
-                reply(h, 0);
-        h->requested = false;
+                        reply(p, r);
+        } else if (!p->wanted && p->target.state != KFD_TARGET_RUNNING && now_ns() >= p->retry_at_ns)
+                let_go(p);
+        else if (!p->wanted && p->requested)
+                reply(p, 0);
+        p->requested = false;
 }
 
 /* --- the loop --- */
 
-static void take_requests(Pauser *h) {
+static void take_requests(Pauser *p) {
         PauserRequest m;
 
         for (;;) {
-                ssize_t n = recv(h->options->socket, &m, sizeof(m), MSG_DONTWAIT);
+                ssize_t n = recv(p->options->socket, &m, sizeof(m), MSG_DONTWAIT);
                 if (n < 0 && (errno == EAGAIN || errno == EINTR))
                         return;
                 if (n != (ssize_t) sizeof(m)) {
-                        h->ends = true;
+                        p->ends = true;
                         return;
                 }
-                h->wanted = m.wanted != 0;
-                h->until_ns = m.until_ns;
-                h->requested = true;
-                h->expired = false;
+                p->wanted = m.wanted != 0;
+                p->until_ns = m.until_ns;
+                p->requested = true;
+                p->expired = false;
         }
 }
 
-static uint64_t next_event(const Pauser *h) {
-        if (h->wanted)
-                return h->until_ns;
-        return h->target.state == KFD_TARGET_RUNNING ? NSEC_INFINITY : h->retry_at_ns;
+static uint64_t next_event(const Pauser *p) {
+        if (p->wanted)
+                return p->until_ns;
+        return p->target.state == KFD_TARGET_RUNNING ? NSEC_INFINITY : p->retry_at_ns;
 }
 
 /* Returns whether the paused process still lives. */
-static int wait_for_event(Pauser *h, int pidfd, const sigset_t *open_mask) {
-        struct pollfd p[] = {
-                        {.fd = pidfd, .events = POLLIN}, {.fd = h->ends ? -1 : h->options->socket, .events = POLLIN}};
-        uint64_t at = next_event(h);
+static int wait_for_event(Pauser *p, int pidfd, const sigset_t *open_mask) {
+        struct pollfd fds[] = {
+                        {.fd = pidfd, .events = POLLIN}, {.fd = p->ends ? -1 : p->options->socket, .events = POLLIN}};
+        uint64_t at = next_event(p);
         struct timespec ts = ns_to_timespec(ns_sub(at, now_ns()));
 
-        if (ppoll(p, ELEMENTSOF(p), at == NSEC_INFINITY ? NULL : &ts, open_mask) < 0 && errno != EINTR)
+        if (ppoll(fds, ELEMENTSOF(fds), at == NSEC_INFINITY ? NULL : &ts, open_mask) < 0 && errno != EINTR)
                 return negative_errno();
-        return p[0].revents == 0;
+        return fds[0].revents == 0;
 }
 
-static int loop(Pauser *h, int pidfd, const sigset_t *open_mask) {
+static int loop(Pauser *p, int pidfd, const sigset_t *open_mask) {
         for (;;) {
-                if (!h->ends)
-                        take_requests(h);
-                h->ends = h->ends || terminated;
-                if (h->ends) {
-                        h->wanted = false;
-                        h->retry_at_ns = h->error < 0 ? h->retry_at_ns : 0;
+                if (!p->ends)
+                        take_requests(p);
+                p->ends = p->ends || terminated;
+                if (p->ends) {
+                        p->wanted = false;
+                        p->retry_at_ns = p->error < 0 ? p->retry_at_ns : 0;
                 }
-                act(h);
-                if (h->ends && h->target.state == KFD_TARGET_RUNNING)
+                act(p);
+                if (p->ends && p->target.state == KFD_TARGET_RUNNING)
                         return 0;
-                int r = wait_for_event(h, pidfd, open_mask);
+                int r = wait_for_event(p, pidfd, open_mask);
                 if (r < 0)
                         return r;
                 if (r == 0) {
-                        h->target.state = KFD_TARGET_RUNNING;
-                        strike_out(h);
+                        p->target.state = KFD_TARGET_RUNNING;
+                        strike_out(p);
                         return 0;
                 }
         }
@@ -248,7 +248,7 @@ static int catch_term(sigset_t *ret_open_mask) {
 }
 
 int pauser_run(const PauserOptions *o, const KfdTargetSys *sys) {
-        Pauser h = {.options = o, .sys = sys, .target = KFD_TARGET_NULL};
+        Pauser p = {.options = o, .sys = sys, .target = KFD_TARGET_NULL};
         uint64_t start_time;
         sigset_t open_mask;
 
@@ -266,8 +266,8 @@ int pauser_run(const PauserOptions *o, const KfdTargetSys *sys) {
         r = undo_former(o, sys);
         if (r < 0)
                 return r;
-        r = loop(&h, pidfd, &open_mask);
-        kfd_target_done(&h.target);
+        r = loop(&p, pidfd, &open_mask);
+        kfd_target_done(&p.target);
         return r;
 }
 
@@ -292,7 +292,7 @@ static int undo_one(const char *name, void *userdata) {
         if (q == -EBADMSG) {
                 int aside = pause_record_set_aside(u->dir, name);
                 log_event(LOG_WARNING, MESSAGE_PRIVILEGED, LOG_FIELDS(.error = q),
-                                "The record %s of a hold cannot be read, and is %s: if it named a process, "
+                                "The record %s of a pause cannot be read, and is %s: if it named a process, "
                                 "that one may stand still",
                                 name, aside < 0 ? "left alone" : "kept as FILE.bad");
                 return 0;
@@ -313,11 +313,11 @@ static int undo_one(const char *name, void *userdata) {
                 q = undo_record(u, &r);
         if (q >= 0) {
                 log_event(LOG_NOTICE, MESSAGE_PRIVILEGED, LOG_FIELDS(.pid = r.pid, .error = 0),
-                                "A hold of process %d that was left behind is undone", (int) r.pid);
+                                "A pause of process %d that was left behind is undone", (int) r.pid);
                 q = pause_record_remove(u->dir, r.pid, r.start_time);
         } else
                 log_event(LOG_ERR, MESSAGE_PRIVILEGED, LOG_FIELDS(.pid = r.pid, .error = q),
-                                "A hold of process %d that was left behind cannot be undone, its GPU queues "
+                                "A pause of process %d that was left behind cannot be undone, its GPU queues "
                                 "stand still: %s",
                                 (int) r.pid, kfd_privileged_explain(q));
         if (q < 0 && u->error >= 0)

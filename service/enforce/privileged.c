@@ -325,7 +325,7 @@ static int on_release_late(sd_event_source *s, uint64_t usec, void *userdata) {
         PrivilegedClient *pc = userdata;
 
         log_event(LOG_WARNING, MESSAGE_PRIVILEGED, LOG_FIELDS(.pid = pc->target, .error = -ETIME),
-                        "The holder of process %d does not let go: it is killed, and another undoes", (int) pc->target);
+                        "The pauser of process %d does not let go: it is killed, and another undoes", (int) pc->target);
         if (pc->child.pid > 0)
                 (void) kill(pc->child.pid, SIGKILL);
         return 0;
@@ -334,7 +334,7 @@ static int on_release_late(sd_event_source *s, uint64_t usec, void *userdata) {
 static int pc_start(PrivilegedClient *pc, KfdPrivilegedMode mode, bool allow_mes) {
         Privileged *p = pc->manager->privileged;
         char pid[NUMBER_SIZE], start[NUMBER_SIZE], mes[2] = {allow_mes ? '1' : '0', 0}, name[8];
-        char *argv[ARGUMENTS_MAX] = {p->pauser, (char *) "hold", p->dir, pid, start, name, mes, NULL};
+        char *argv[ARGUMENTS_MAX] = {p->pauser, (char *) "pause", p->dir, pid, start, name, mes, NULL};
         int pair[2];
 
         (void) snprintf(pid, sizeof(pid), "%d", (int) pc->target);
