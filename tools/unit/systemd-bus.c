@@ -32,7 +32,7 @@ static bool wait_for_manager(sd_bus *bus) {
         if (access(private, F_OK) < 0)
                 return false;
         int r = sd_bus_add_match(bus, NULL,
-                        "type='signal',sender='org.freedesktop.DBus',member='NameOwnerChanged',arg0='" SYSTEMD_NAME "'",
+                        "type='signal',sender='" DRIVER_NAME "',member='NameOwnerChanged',arg0='" SYSTEMD_NAME "'",
                         on_owner_changed, NULL);
         while (r >= 0 && !bus_has_owner(bus, SYSTEMD_NAME)) {
                 uint64_t now = now_ns();

@@ -3,9 +3,9 @@
 /*
  * hold, list-holds: a class for a command and all that it starts, while it runs
  *
- * The service knows a hold by a file descriptor, which we keep while the command runs, and which the command does not
- * get: a process that it leaves behind would prolong the hold. A service that is started anew has forgotten it: then it
- * is taken again.
+ * The verb makes a claim (service/core/claim.h). The service knows it by a file descriptor, which we keep while the
+ * command runs, and which the command does not get: a process that it leaves behind would prolong the claim. A service
+ * that is started anew has forgotten it: then it is made again.
  */
 
 #include <fcntl.h>
@@ -135,7 +135,7 @@ static int watch(HoldVerb *h, sigset_t *ret_mask) {
                 r = sd_bus_attach_event(h->ctl->bus, h->event, SD_EVENT_PRIORITY_NORMAL);
         if (r >= 0)
                 r = sd_bus_add_match(h->ctl->bus, NULL,
-                                "type='signal',sender='org.freedesktop.DBus',member='NameOwnerChanged',"
+                                "type='signal',sender='" DRIVER_NAME "',member='NameOwnerChanged',"
                                 "arg0='" BUS_NAME "'",
                                 on_owner_changed, h);
         return r;

@@ -148,7 +148,7 @@ static int monitor_start(Ctl *c) {
                                 c->bus, NULL, BUS_NAME, NULL, BUS_PROPERTIES, "PropertiesChanged", on_changed, c);
         if (r >= 0)
                 r = sd_bus_add_match(c->bus, NULL,
-                                "type='signal',sender='org.freedesktop.DBus',interface='org.freedesktop.DBus',"
+                                "type='signal',sender='" DRIVER_NAME "',interface='" DRIVER_INTERFACE "',"
                                 "member='NameOwnerChanged',arg0='" BUS_NAME "'",
                                 on_owner, c);
         return r;
