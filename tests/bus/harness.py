@@ -133,7 +133,7 @@ def wait_until(condition, what):
 
 
 class EmptyBus:
-    """A bus on which nobody owns the service's name."""
+    """A bus on which no connection owns the service's name."""
 
     def __enter__(self):
         self.process = subprocess.Popen(

@@ -125,7 +125,7 @@ class Driver(Case):
         self.assertEqual(self.ran(), ran)
 
     def test_hangs(self):
-        """Nobody waits for it, and it is not asked again."""
+        """The service does not wait for the program's answer, and does not ask it again."""
         self.nvml("hang")
         self.begin()
         until(lambda: self.started(), "the child")

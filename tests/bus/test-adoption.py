@@ -79,7 +79,7 @@ class Adopted(Deaths):
             self.assertEqual(p.counters()["state"], 2)
 
     def test_no_number_is_given_twice(self):
-        """Those of clients and queues that had gone before the service ended, however it did, are nobody's later."""
+        """Ids of clients and queues that had gone before the service ended, however it did, are never given again."""
         given = set()
         for end in (self.service.kill, self.service.stop, self.service.kill):
             for n in (1, 300, 1):

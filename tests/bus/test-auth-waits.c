@@ -6,13 +6,13 @@
 
 #include "tests/bus/auth-world.h"
 
-/* After this polkit ends a script of its rules, and answers nobody until then; and by default a caller waits for
- * this. */
+/* polkit ends a script of its rules after this time, and answers no other question until then. By default a caller
+ * waits for this time. */
 #define POLKIT_SCRIPT_USEC (15 * UINT64_C(1000000))
 #define CALLER_USEC        (25 * UINT64_C(1000000))
 
-/* Dialogs that nobody answers, of as many users as there are, hold up no question that takes no dialog; and they are
- * not left with polkit. */
+/* Dialogs that no user answers do not delay questions that need no dialog, and polkit is told when they are given
+ * up. */
 static void test_open_dialogs(void **state) {
         enum { USERS = 13, EACH = 9, AT_ONCE = 48 };
         World *w = *state;
@@ -41,8 +41,8 @@ static void test_open_dialogs(void **state) {
         run_until_taken_back(w, AT_ONCE);
 }
 
-/* polkit takes its time (somebody looks for his password): other callers are served, answers find their calls, and one
- * user cannot pile up calls without end. */
+/* polkit takes its time, as while a user types a password: other callers are served, answers find their calls, and the
+ * calls of one user are bounded. */
 static void test_many_wait(void **state) {
         World *w = *state;
         enum { PER_USER = 64, TOO_MANY = 10, AT_A_TIME = 4 };
@@ -73,7 +73,7 @@ static void test_many_wait(void **state) {
         }
         assert_int_equal(w->n_done, 1 + PER_USER / 2);
 
-        /* All is forgotten: there is room again. */
+        /* All questions are forgotten: there is room for as many again. */
         w->outcome[0] = '\0';
         w->n_asked = 0;
         w->answers[0] = ANSWER_YES;
@@ -126,7 +126,7 @@ static void test_freed_while_waiting(void **state) {
         assert_int_equal(w->n_done, 1);
 }
 
-/* polkit says nothing: that is no yes. But it has the time that it may take by itself. */
+/* Without an answer of polkit the call is refused, but not before the time that polkit may take is over. */
 static void test_no_answer(void **state) {
         World *w = *state;
 

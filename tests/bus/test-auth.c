@@ -93,7 +93,7 @@ static void test_privileged_are_not_asked_about(void **state) {
         assert_int_equal(w->n_entered, 8);
 }
 
-/* Nobody has polkit's name: the table decides. */
+/* polkit's name has no owner: the table decides. */
 static void test_polkit_absent(void **state) {
         World *w = *state;
 

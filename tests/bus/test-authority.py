@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Nobody changes anything that he may not: not with wrong signatures, on wrong paths, without interfaces."""
+"""A user without the right changes nothing: not with wrong signatures, on wrong paths, or without interfaces."""
 
 import os
 import sys

@@ -338,7 +338,7 @@ class Hostile(HostileCase):
         try:
             self.check_served()
 
-            # Nobody else wants the place of the last one.
+            # No other connection wants the place of the last one.
             def gone():
                 try:
                     return trickling[-1].recv(1) == b""

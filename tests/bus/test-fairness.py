@@ -178,8 +178,8 @@ class Fairness(Case):
         self.assertLess(2 * many, 3 * few, "ns for two, and three")
 
     def test_long_answers_leave_room_for_others(self):
-        """The bus is busy with a long one for as long as it is, whoever waits. So a user beside others gets so much of
-        them in a time."""
+        """A long answer occupies the bus, and all other callers wait. So a user who calls beside others gets a bounded
+        number of bytes per second."""
         a_second, at_once = 4_000_000, 1_000_000
 
         def attack(a):
@@ -321,7 +321,7 @@ class Fairness(Case):
         a.step()
 
     def test_who_does_not_read_costs_little(self):
-        """Answers that nobody reads are the bus's, within its limits, and not the service's."""
+        """Answers that their caller does not read are kept by the bus, within its limits, and not by the service."""
 
         def attack(a):
             self.crowd(a)

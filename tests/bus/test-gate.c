@@ -38,7 +38,7 @@ typedef struct World {
 
         unsigned n_done, n_signals; /* changes; what the service has heard */
         int value, forgotten;
-        const char *target; /* what a change is about just now */
+        const char *target; /* the target of changes now */
 
         char asked[256]; /* the targets that polkit was asked about */
         sd_bus_message *question;
@@ -62,7 +62,7 @@ static int check_owner(sd_bus_message *m, void *userdata, const char *member, sd
         return auth_grant(w->auth, m);
 }
 
-/* Says yes without having asked anybody. */
+/* Allows the call without asking polkit. */
 static int check_careless(sd_bus_message *m, void *userdata, const char *member, sd_bus_error *error) {
         return 1;
 }
@@ -87,7 +87,7 @@ static int method_change(sd_bus_message *m, void *userdata, sd_bus_error *error)
         }
 METHOD(method_own)
 METHOD(method_careless)
-METHOD(method_reads) /* or so its rule says */
+METHOD(method_reads) /* as its rule says */
 
 static int method_forgotten(sd_bus_message *m, void *userdata, sd_bus_error *error) {
         World *w = userdata;
@@ -301,7 +301,7 @@ static void test_what_has_rules_works(void **state) {
         assert_int_equal(w->n_done, 4);
 }
 
-/* Somebody adds a method and a writable property, and no rules: not even root gets at them. */
+/* A method and a writable property without a rule are refused to every caller, root included. */
 static void test_what_has_no_rule_is_refused(void **state) {
         World *w = *state;
 
@@ -314,13 +314,13 @@ static void test_what_has_no_rule_is_refused(void **state) {
         assert_int_equal(w->forgotten, 0);
 }
 
-/* The rule is wrong: it says yes by itself, or that nothing is changed. */
+/* A change is refused where its rule says yes without a grant, or says that nothing is changed. */
 static void test_changes_need_a_grant(void **state) {
         World *w = *state;
 
         call(w, "Careless", "AccessDenied;");
         call(w, "Reads", "AccessDenied;");
-        call(w, "Wasteful", "ok;"); /* whose grant is nobody else's */
+        call(w, "Wasteful", "ok;"); /* its grant counts for it alone */
         call(w, "Reads", "AccessDenied;");
         assert_int_equal(w->n_done, 0);
         call(w, "Twice", "AccessDenied;");
@@ -372,7 +372,7 @@ static void test_wrong_forms(void **state) {
         assert_int_equal(w->n_done, 0);
 }
 
-/* Nobody waits for the answer: that is no way around the question. */
+/* A call that wants no reply is asked about all the same. */
 static void test_no_reply_expected(void **state) {
         World *w = *state;
 
@@ -388,7 +388,7 @@ static void test_no_reply_expected(void **state) {
         assert_int_equal(w->n_done, 1);
 }
 
-/* What was allowed is the change as it was when polkit was asked: what it is about by now is another question. */
+/* polkit allowed the change as it was when it was asked. Where the target has changed since, polkit is asked again. */
 static void test_changed_meanwhile(void **state) {
         World *w = *state;
 
@@ -405,7 +405,7 @@ static void test_changed_meanwhile(void **state) {
         assert_int_equal(w->n_done, 0);
 
         w->asked[0] = '\0';
-        set(w, "/test", NAME, "Constant", "PropertyReadOnly;"); /* nobody is asked about that */
+        set(w, "/test", NAME, "Constant", "PropertyReadOnly;"); /* polkit is not asked about that */
         send_off(w, new_call(w, "/test", NAME, "Change"));
         answer_next(w, true);
         expect(w, "ok;");
@@ -413,7 +413,7 @@ static void test_changed_meanwhile(void **state) {
         assert_int_equal(w->n_done, 1);
 }
 
-/* While one call waits for polkit, others come by; none takes its grant. */
+/* Other calls that come while one waits for polkit do not take its grant. */
 static void test_others_meanwhile(void **state) {
         World *w = *state;
 
@@ -430,7 +430,7 @@ static void test_others_meanwhile(void **state) {
         assert_int_equal(w->n_done, 2);
 }
 
-/* The bus does not keep anybody from sending one a signal that looks like a service's. */
+/* The bus lets any connection send a signal that looks like a service's. */
 static void test_forged_signals(void **state) {
         World *w = *state;
         const char *unique;

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Descriptors that guests of the service's own socket, and strangers on the bus, send along: nobody waits for them."""
+"""Descriptors that guests of the service's own socket, and strangers on the bus, send along: no other caller waits
+until they are closed."""
 
 import array
 import os
@@ -36,7 +37,7 @@ class Descriptors(GuestCase):
                     pass
                 self.assert_hung_up(s)
                 s.close()
-            # And for a while nobody of this user comes in.
+            # And for a while no connection of this user is let in.
             s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             s.connect(self.socket_path)
             s.settimeout(DEADLINE)
@@ -160,8 +161,8 @@ class Descriptors(GuestCase):
             hanging.end()
 
     def test_who_stops_the_bus_stops_no_guest(self):
-        """The bus closes what nobody takes, and waits for it. Who comes by the service's own socket is let in, and
-        scheduled, meanwhile."""
+        """The bus closes descriptors that no receiver takes, and waits for it. Clients that come by the service's own
+        socket are let in, and scheduled, meanwhile."""
         if os.getuid() != 0:
             self.skipTest("only root has other users")
         before, bus = self.honest(), self.bus.process.pid

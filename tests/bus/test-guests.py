@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The service's own socket: what is answered there, whose word is believed, and what its attackers get for it."""
+"""The service's own socket: which calls it answers, what it takes as the caller's process and user, and how it ends
+attacks."""
 
 import array
 import os
@@ -355,7 +356,7 @@ class Guests(GuestCase):
             os.close(w)
 
     def test_who_connects_on_and_on_cannot_after_a_while(self):
-        """Everybody waits in one row in the kernel: who fills it is refused there, and nobody else."""
+        """All connections wait in one row in the kernel. The user who fills it is refused there, and no other user."""
         self.needs_lists()
         r, w = os.pipe()
         back, go_on = os.pipe()

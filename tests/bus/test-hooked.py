@@ -75,7 +75,7 @@ class Hooked(Case):
         self.assertEqual((self.of(r), self.is_degraded()), (("poll", False), False))
 
     def test_it_turns_out(self):
-        """The slot's word is believed where it makes sense, and not for ever: all who listen hear of it."""
+        """The service takes the slot's word where it is valid, and reads it again: subscribers hear of each change."""
         r = self.raw()
         slot = self.queue(r, "create")
         self.assertEqual(self.of(r), ("create", False))
@@ -95,7 +95,7 @@ class Hooked(Case):
         self.assertEqual(self.of(r), last)
 
     def test_an_edge_tells(self):
-        """Where the queue is looked at anyhow, nobody need ask."""
+        """Where the service looks at the queue anyhow, a change is told without a call."""
         r, other = self.raw(), self.raw()
         slot, beside = self.queue(r, "create"), other.queue()
         slot.edge(1)

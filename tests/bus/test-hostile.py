@@ -156,7 +156,8 @@ class Hostile(Case):
         s.close()
 
     def test_halves_of_a_lifeline(self):
-        # The half towards the service is shut from the beginning; without the other nobody can be told anything.
+        # The half towards the service is shut from the beginning; without the other half the client can be told
+        # nothing.
         client, slot = self.tenant("half", Priority=20)
         slot.edge(1)
         until(lambda: self.low.held)

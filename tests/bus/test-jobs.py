@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Jobs and priority holds: whom they are for, how long they last, and who may make them."""
+"""Jobs and claims: which processes they are for, how long they last, and which users may make them."""
 
 import os
 import sys

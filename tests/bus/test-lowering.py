@@ -106,7 +106,7 @@ class Attacks(LoweringCase):
             self.assertRegex(self.get("Group", client, CLIENT), "^job:")
 
     def test_class_of_the_user(self):
-        """Nobody gets out of what is said of him by bringing somebody else into his cgroup."""
+        """A user does not escape a class that lowers by having another user's process in the cgroup."""
         uid = self.agent.whereabouts()[1]
         with open(f"{self.directory}/classes.d/night.class", "w", encoding="utf-8") as f:
             f.write(f"[Class]\nPriority=-50\nWeight=20\n[Match]\nUser={uid}\n")
@@ -239,7 +239,7 @@ class Owner(LoweringCase):
         self.assert_refused(self.agent.set, self.group, GROUP, {"Accounting": "auto"})
 
     def test_nobody_lowers_others(self):
-        """Nor does what a user has set for a group last when somebody else comes to it, or below it."""
+        """What a user has set for a group ends when a process of another user comes to it, or below it."""
         self.agent.set(self.group, GROUP, {"Priority": -50, "Max": 1})
         token = self.agent.job({}, 0)[0]
         inner = self.agent.register({}, token)
@@ -315,7 +315,7 @@ class Preview(LoweringCase):
         self.assertEqual(self.change(0, {"Unset": ("as", list(self.KEYS))})[:3], [0, 100, 0])
 
     def test_wrong(self):
-        """Refused as Set refuses it; nobody needs a right to ask."""
+        """Preview refuses what Set refuses, and needs no right itself."""
         for settings in ({"Weight": ("u", 0)}, {"Weihgt": ("u", 1)}, {"Class": ("s", "nosuch")}):
             errors = []
             for member in ("Preview", "Set"):

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Fifty programs at work on one device, and everything happens to the service and the bus that can: nobody is lost or
-registers twice, nobody is held by one who is not there, what was set stays set, and what was computed is right."""
+"""Fifty programs work on one device while the service and the bus are stopped, killed and restarted in every way: no
+program is lost or registers twice, none is held for a program that has ended, what was set stays set, and results
+are right."""
 
 import os
 import signal

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The record of the last minutes: what it says is what the counters say, and nobody costs anybody much by it."""
+"""The record of the last minutes: it agrees with the counters, and costs neither the service nor other callers much."""
 
 import os
 import sys
@@ -169,7 +169,7 @@ class Sleep(RecordCase):
     build = "XSCHEDD_QUICK"
 
     def test_an_idle_service_sleeps(self):
-        """One reading after the last event, and no more, however long nothing happens: also while somebody has the
+        """One reading after the last event, and no more, however long nothing happens: also while one client has the
         device alone."""
         for ready in (0, 1):
             _, slot = self.tenant(f"t{ready}")

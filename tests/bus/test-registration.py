@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Registering: clients, queues, who may, what is refused, and what is left when they go."""
+"""Registering clients and queues: who may, what is refused, and what is left when they go."""
 
 import os
 import signal

@@ -151,7 +151,7 @@ class Refused(Sockets):
     options = ()
 
     def listen(self, answer):
-        """Somebody else's socket: answer(connection), then it is hung up on."""
+        """A socket that is not the service's: calls answer(connection), and closes the connection."""
         s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         s.bind(self.socket_path)
         s.listen()

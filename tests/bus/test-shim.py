@@ -11,7 +11,7 @@ from harness import *
 
 
 class Suspended(Case):
-    # What passes uncounted is what this is about: nobody is watched for the sake of his own numbers.
+    # Launches have to pass uncounted here, so the service does not watch clients for their own accounts.
     config = "[Scheduler]\nAccounting=off\n"
 
     def setUp(self):

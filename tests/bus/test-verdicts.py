@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Verdicts: who is held for whom, that leases end holds, that a stopped client holds up nobody."""
+"""Verdicts: which client is held for which other, that leases end holds, and that a stopped client delays no other."""
 
 import json
 import os
@@ -75,7 +75,7 @@ class Verdicts(VerdictCase):
         p.ask("run 10")
         _, low = self.tenant("low", Priority=-10)
         low.edge(1)
-        # The program's untracked launches have completed: nobody may wait for them.
+        # The program's untracked launches have completed: no other client may wait for them.
         until(
             lambda: not low.held and self.get("NReady", self.call("ListDevices")[0][5], DEVICE) == 1, "the drain ends"
         )
@@ -168,7 +168,8 @@ class Verdicts(VerdictCase):
         until(lambda: not low.held, "a dead one holds nobody")
 
     def test_a_stopped_client_goes_on_with_work_in_flight(self):
-        """It never comes to an end of its work, so that no edge tells of it; meanwhile somebody had the device."""
+        """The client never comes to an end of its work, so that no edge tells of it, and another client has had the
+        device meanwhile."""
         p = self.program()
         _, low = self.tenant("low", Priority=-10)
         low.edge(1)

@@ -109,7 +109,7 @@ class Waits(Case):
         self.assertEqual(told(), after)
 
     def test_time_counts_while_it_is_suspended(self):
-        """Though nobody else wants the device."""
+        """Though no other client wants the device."""
         self.c.call(NAME, self.low.path, CLIENT, "Suspend")
         self.assertEqual(self.low.get("HeldUSec"), 0)
         self.low_slot.edge(1)

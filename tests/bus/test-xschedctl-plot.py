@@ -44,7 +44,7 @@ class Picture:
 
     @staticmethod
     def device(panel):
-        """The id; the name stands behind it."""
+        """The id, followed by the name."""
         return panel.find(f"{SVG}text").text.split(" ")[0]
 
     @property

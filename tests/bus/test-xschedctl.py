@@ -24,7 +24,7 @@ from harness import (
     wait_until,
 )
 
-# What stands in the columns of each table: the title, and the key of the same value in JSON.
+# The columns of each table: the title, and the key of the same value in JSON.
 METRICS = {
     "utilisation_percent",
     "vram_used_bytes",

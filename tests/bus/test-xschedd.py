@@ -287,8 +287,8 @@ class Life(unittest.TestCase):
             self.assertEqual(self.manager.expect("WATCHDOG")["WATCHDOG"], "1")
 
     def test_service_manager_does_not_read(self):
-        """Its socket takes some ten messages. Nobody waits for it, and it hears of everything that still counts, in
-        order."""
+        """The service manager's socket takes some ten messages. The service does not wait for it, and sends all that
+        still counts, in order."""
         service = self.start(WATCHDOG_USEC="200000")
         with Client() as stays, Client(queues=2) as moves:
             for _ in range(3):

@@ -58,7 +58,7 @@ static int debug_enable(SimProcess *t, const KfdDbgTrap *a) {
         return 0;
 }
 
-/* A queue that is new is skipped until somebody has seen it in a snapshot. */
+/* A new queue is skipped until a snapshot has told of it. */
 static int debug_suspend(SimProcess *t, const KfdDbgTrap *a) {
         uint32_t *ids = (uint32_t *) (uintptr_t) a->suspend_queues.queue_array_ptr;
         uint32_t n = a->suspend_queues.num_queues;

@@ -100,8 +100,8 @@ static bool engine_run_head(Engine *e, SimQueue *q) {
         return true;
 }
 
-/* Whoever unmaps the queue of a stopped process takes the execution away from it: then what has been done of the packet
- * counts, its end does not come before the queue is mapped again. */
+/* A thread that unmaps the queue of a stopped process takes the execution over: the part of the packet that is done
+ * counts, and the packet does not end before the queue is mapped again. */
 static bool engine_end_packet(const Engine *e, SimQueue *q) {
         uint32_t expected = SIM_EXECUTING;
 

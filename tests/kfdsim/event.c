@@ -76,8 +76,8 @@ static bool is_signal(uint32_t type) {
         return type == KFD_EVENT_SIGNAL || type == KFD_EVENT_DEBUG;
 }
 
-/* Where the slots of signals are, a runtime learns with each of them, or it makes no use of that one's: then nobody is
- * woken. */
+/* The answer to each signal says where the page of slots is. A runtime does not use the slot of a signal whose answer
+ * did not say it, and then no thread is woken. */
 static int event_create(KfdCreateEvent *a) {
         for (uint32_t i = 1; i < ELEMENTSOF(events); i++)
                 if (!events[i].used) {

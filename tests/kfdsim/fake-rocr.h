@@ -11,8 +11,8 @@
 
 #include "shim/kfd/hsa.h"
 
-/* The descriptor of a queue, for hsa_amd_queue_create(). Nobody but a runtime and its HIP reads one, and both are ours:
- * the fields are the release's, and their places are not. */
+/* The descriptor of a queue, for hsa_amd_queue_create(). Only a runtime and its HIP read it, and both are ours: the
+ * fields are those of the release, at other offsets. */
 typedef enum FakeEngine {
         FAKE_ENGINE_COMPUTE,
         FAKE_ENGINE_SDMA,

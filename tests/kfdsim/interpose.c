@@ -52,7 +52,7 @@ static bool is_active(void) {
         return r;
 }
 
-/* Somebody looks at who uses the device: the dead are gone. */
+/* The list of processes that use the device is read: processes that have ended are removed. */
 static void sweep(void) {
         inside = true;
         sim_lock();
@@ -135,7 +135,7 @@ static bool has_mode(int flags) {
                 _mode;                                                                                                 \
         })
 
-/* Parameters of what stands in front of a libc function have the names of the libc header. */
+/* Parameters of functions that replace a libc function have the names of the libc header. */
 
 /* --- open --- */
 
@@ -451,9 +451,9 @@ void *mmap64(void *addr, size_t len, int prot, int flags, int fd, off_t offset) 
         return mmap(addr, len, prot, flags, fd, offset);
 }
 
-/* libhsakmt opens the device under a semaphore that belongs to the whole machine. Whoever is killed meanwhile, as
- * tenants of tests are, would leave it taken, and nobody could open a simulated or a real device any more: here each
- * process has one of its own. */
+/* libhsakmt opens the device under a semaphore that belongs to the whole machine. A process that is killed meanwhile,
+ * as tenants of tests are, would leave it taken, and no process could open a simulated or a real device any more. So
+ * here each process has a semaphore of its own. */
 static sem_t open_semaphore;
 
 static void open_semaphore_init(void) {

@@ -197,7 +197,7 @@ static int case_event_for_many(void) {
         return with_kfd(event_for_many);
 }
 
-/* Nobody waits for an event that is no more. */
+/* Destroying an event ends every wait for it. */
 static int event_destroyed(int fd) {
         EventWaiter w;
         KfdCreateEvent e;

@@ -80,9 +80,8 @@ static const AqlPacket *queue_packet(const SimQueue *q) {
         return queue_copy(q, read_index(q));
 }
 
-/* A thread that rings has written the packet that it announces; those before it may be another thread's. A GPU would
- * run what stands there, and hang: here the process ends. To be called where packets are retired, by no other thread.
- */
+/* A thread that rings has written the packet that it announces; packets before it may be another thread's. A GPU would
+ * run whatever those places hold, and hang: here the process ends. Only the thread that retires packets may call it. */
 void sim_packet_check(const SimQueue *q, uint64_t value) {
         uint64_t n = n_places(q), read = n > 0 ? read_index(q) : 0;
 

@@ -117,8 +117,8 @@ SimProcess *sim_process_get(pid_t pid) {
         return NULL;
 }
 
-/* A cached record is ours as long as it carries our number: nobody removes that of a live process. What this process
- * had before it called exec() is not ours. */
+/* A cached record is ours while it has our pid: no process removes the record of a live one. The record from before an
+ * exec() is not ours. */
 SimProcess *sim_process_self(void) {
         static SimProcess *self;
         static pid_t self_pid;

@@ -59,7 +59,7 @@ static void ring_at_an_invalid_packet(void *userdata) {
                 (void) pause();
 }
 
-/* Who announces what nobody has written is ended. */
+/* A process that announces packets that no thread has written is ended. */
 static void case_unwritten(void) {
         check(child_wait(child_start(ring_at_an_invalid_packet, NULL)) == -SIGABRT);
 }

@@ -143,8 +143,8 @@ static uint64_t submit(HalQueue *q, uint64_t duration_ns) {
         return t->n++;
 }
 
-/* What the owner of the queues does from time to time: a packet that the device is at looks like one that nobody has
- * written, so a release may have stopped there. Returns whether all is announced. */
+/* The owner of the queues does this from time to time: the packet that the device executes looks like one that was not
+ * written, so a release may have stopped before it. Returns whether all is announced. */
 static bool ring_rest(void) {
         bool all = true;
 

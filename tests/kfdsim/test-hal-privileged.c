@@ -207,7 +207,7 @@ static void case_no_device(void) {
         check(kfd_target_open(KFD_PRIVILEGED_CRIU, getpid(), 1, false, &kfd_target_sys, &t) == -ESRCH);
 }
 
-/* Somebody else traces it: held it stays, until that one has gone. */
+/* Another process traces it: it stays held until that tracer has gone. */
 typedef struct Tracer {
         pid_t target;
         _Atomic bool done;

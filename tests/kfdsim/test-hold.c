@@ -176,7 +176,7 @@ static void maps_find(const AqlDevice *d, AqlQueue *moved, AqlQueue *late) {
         check(aql_dispatch(late, 1000, NULL) == 0);
         check(aql_queue_update(moved, 100) == 0);
         check(kfdsim_torn(d->gpu_id) == torn);
-        check(wait_executed(late, 1)); /* nobody rang: the map has read how far it is written */
+        check(wait_executed(late, 1)); /* no doorbell was rung: mapping the queue has read the write index */
         aql_reserve(late);
         check(aql_queue_update(moved, 100) == 0);
         check(kfdsim_torn(d->gpu_id) == torn + 1);
@@ -211,7 +211,7 @@ static void case_torn_mes(void) {
 
 /* --- who pays --- */
 
-/* Which part of the time that many updates took somebody else's work went on, in percent. */
+/* The part of the time of many updates in which another process's work went on, in percent. */
 static unsigned bystander_share(void) {
         Busy *b = shared_new(sizeof(*b));
         b->duration_ns = 500000;

@@ -201,7 +201,7 @@ static int by_fopen(void) {
         return fileno(f);
 }
 
-/* The process has only what came: the first fd is closed in a way that nobody sees. */
+/* The process keeps only `copy`: the first fd is closed by a system call, which the layer does not see. */
 static int only(int fd, int copy) {
         CHECK(fd >= 0 && copy >= 0 && syscall(SYS_close, fd) == 0);
         return copy;
@@ -305,7 +305,7 @@ static void case_same_file(void) {
 
 /* --- the rest --- */
 
-/* Queues of copy engines, when somebody asks for it. */
+/* Queues of copy engines, where the environment asks for it. */
 static void case_sdma(void) {
         KfdCreateQueue a, b;
         KfdsimQueue q;

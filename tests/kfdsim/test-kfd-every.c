@@ -113,7 +113,7 @@ static void scenario(void) {
         fake_scheduler_own(s);
         client = s->clients;
         if (aql_device_open(GFX90A, &device) < 0)
-                return; /* as without us */
+                return; /* the same as without the layer */
         Queue *a = try_queue(), *b = try_queue();
         try_dispatch(a);
         try_dispatch(b);
@@ -192,7 +192,7 @@ static const struct {
                 {EACCES, ""},
 };
 
-/* Runs wait more than they work. */
+/* Several runs at once, because each waits more than it works. */
 #define WORKERS 4U
 
 typedef struct Count {

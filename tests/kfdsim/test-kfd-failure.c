@@ -7,8 +7,8 @@
 #include "common/macro.h"
 #include "shim-kfd.h"
 
-/* At each call of a batch, before and after it has done its work: nobody is held then, and the level is known to be
- * lower. */
+/* Each call of a batch fails in turn, before and after it has done its work: no queue is held then, and the service is
+ * told of the lower level. */
 static void fail_hold(const char *error, int skip, const char *how) {
         AqlQueue *q[3];
 
@@ -87,8 +87,7 @@ static void case_fail_release_late(void) {
         fail_release(1, ":late");
 }
 
-/* A hold fails, what was to undo it fails, too, and the service is gone: nobody says anything any more, and the queues
- * run. */
+/* A hold fails, the undo of it fails, and the service has gone: no verdict comes any more, and the queues run. */
 static void fail_rollback(const char *error, int count, const char *how) {
         start(GFX90A);
         AqlQueue *a = queue(), *b = queue();
@@ -184,7 +183,7 @@ static void case_fail_destroy(void) {
         finish(b);
 }
 
-/* A queue of which the driver knows nothing keeps nobody from being held. */
+/* A queue that the driver does not know does not keep others from being held. */
 static void case_lost(void) {
         KfdCreateQueue a;
         KfdDestroyQueue d;

@@ -168,7 +168,7 @@ static void moves_find_nothing(uint32_t slot) {
                 whole += kept;
         }
         printf("# %u of %u rounds, %u torn\n", whole, rounds, n_torn);
-/* The thread sanitizer's own locks put threads to sleep where nobody sees it. */
+/* The thread sanitizer's own locks put threads to sleep where the test does not see it. */
 #ifndef __SANITIZE_THREAD__
         CHECK(whole < ROUNDS_WHOLE || n_torn <= TORN_MAX);
 #endif
@@ -316,7 +316,7 @@ static void reclaim_held(const Reclaim *reclaim) {
         have_scratch(reclaimed.queue, !reclaim->end);
         launch_and_hold();
 
-        /* Held is held, as long as nobody reclaims. */
+        /* A held queue stays held until the reclaim begins. */
         uint64_t n_updates = in_driver(&reclaimed).n_updates, looks = thread_sleeps(POLLER);
         CHECK(poll_until(thread_sleeps(POLLER) > looks + 400));
         CHECK(in_driver(&reclaimed).n_updates == n_updates && read_index(&reclaimed) < N_IN_FLIGHT);

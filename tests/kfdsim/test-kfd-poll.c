@@ -24,7 +24,7 @@ static PageSlot *slot(void) {
         return fake_slot(client->f, 0);
 }
 
-/* Nobody watches: nobody looks, whatever is launched. */
+/* While the service does not watch, the layer does not look, whatever is launched. */
 static void case_unwatched(void) {
         start(GFX90A);
         AqlQueue *q = queue();
@@ -56,11 +56,11 @@ static void case_watched(void) {
         finish(q);
         CHECK(poll_until(atomic_load(&slot()->outstanding) == 0));
 
-        /* Idle, and nobody would say if it were not. */
+        /* The queue is idle, and no call would tell of a launch. */
         before = thread_sleeps(POLLER);
         CHECK(poll_until(thread_sleeps(POLLER) > before + 50));
 
-        /* Until nobody wants to know any more. */
+        /* Until the service does not watch any more. */
         (void) page_slot_set_watch(slot(), 0);
         CHECK(poll_until(thread_is_asleep(POLLER)));
         before = thread_sleeps(POLLER);

@@ -114,7 +114,7 @@ _noreturn_ static void die_with_lock(void) {
         int fd = open(path, O_RDWR | O_CLOEXEC);
         SimWorld *w = mmap(NULL, sizeof(*w), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
         CHECK(w != MAP_FAILED);
-        int r = pthread_mutex_lock(&w->lock); /* perhaps nobody has taken it since the last one died */
+        int r = pthread_mutex_lock(&w->lock); /* perhaps no process has taken it since the last one ended */
         CHECK(r == 0 || r == EOWNERDEAD);
         (void) kill(getpid(), SIGKILL);
         abort();
@@ -169,7 +169,7 @@ static void case_fork_storm(void) {
                         KfdsimQueue in_driver;
                         Raw r = raw_open();
                         CHECK(raw_create(&r, KFD_QUEUE_COMPUTE_AQL, sizeof(k), &k) == 0);
-                        CHECK(kfdsim_queue(k.queue_id, &in_driver) && in_driver.mapped); /* follows nobody */
+                        CHECK(kfdsim_queue(k.queue_id, &in_driver) && in_driver.mapped); /* no verdict reaches it */
                         CHECK(raw_update(r.fd, &k, 100, 7) == 0 && raw_destroy(&r, k.queue_id) == 0);
                         _exit(0);
                 }
@@ -184,7 +184,7 @@ static void case_fork_storm(void) {
         finish(b);
 }
 
-/* What comes after exec() starts from nothing; what was held before holds nobody up. */
+/* After exec() the process starts without records; queues that were held before it delay no other process. */
 static void case_exec_held(void) {
         start(GFX90A);
         AqlQueue *q = queue();

@@ -127,7 +127,7 @@ static void case_unchanged(void) {
         }
         CHECK(in_driver(id).n_updates == 2);
 
-        /* One that the application has stopped is none of our business. */
+        /* A queue that the application has stopped is left alone. */
         CHECK(aql_queue_update(q, 0) == 0);
         hold_all(1);
         run_all(1);
@@ -146,7 +146,7 @@ static void case_destroy_held(void) {
         uint64_t done = aql_queue_executed(b);
         CHECK(aql_queue_destroy(a) == 0);
         CHECK(scheduler_until(s, client->n_queues == 1));
-        CHECK(stands_still(b) && aql_queue_executed(b) == done); /* one that goes lets nobody else go */
+        CHECK(stands_still(b) && aql_queue_executed(b) == done); /* a queue that goes lets no other go */
 
         /* Its number is used again, by a queue that has never been held. */
         run_all(2);
@@ -215,7 +215,7 @@ static void case_lease(void) {
         hold(0, 300 * NSEC_PER_MSEC);
         CHECK(poll_until(is_applied(0)));
         CHECK(stands_still(q));
-        finish(q); /* nobody says anything */
+        finish(q); /* the service says nothing */
 
         page_set_lease(client->f->page.header, NSEC_INFINITY);
         CHECK(poll_until(fake_slot(client->f, 0)->applied & PAGE_VERDICT_HOLD));
@@ -261,7 +261,7 @@ static void case_edges(void) {
         CHECK(poll_until(outstanding(0) == 0));
         finish(q);
 
-        /* Not watched: nobody knows. */
+        /* Without a watch the state is unknown. */
         (void) page_slot_set_watch(slot, 0);
         CHECK(poll_until(outstanding(0) == PAGE_OUTSTANDING_UNTRACKED));
 }

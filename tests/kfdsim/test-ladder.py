@@ -152,7 +152,7 @@ class Preemption(Ladder):
         low.finish()
 
     def test_threshold(self):
-        """What can be taken off may have more in flight, unless somebody says how much."""
+        """Queues that can be taken off the device may have more in flight, unless a setting says how much."""
         low = self.low(queues=1)
 
         def bound(n):
@@ -313,7 +313,7 @@ class Adoption(Ladder):
             until(lambda: set(low.get("Level")) == {3})
             self.give_back(low)
             self.take(low)
-        # With nobody to hold it for, it is let go by the new service's first word.
+        # No other client wants the device: the first verdict of the new service lets it go.
         self.service.kill()
         self.high.edge(0)
         self.service.start()

@@ -48,7 +48,7 @@ def program_of(pid):
 
 
 class Holds(Case):
-    """The service with the means that the class says. Somebody of higher priority is ready when the test says so."""
+    """The service with the mode that the class says. A client of higher priority is ready when the test says so."""
 
     mode = "criu"
     more = ""
@@ -192,7 +192,7 @@ class Criu(Holds):
         self.finish(t)
 
     def test_all_killed(self):
-        """Nobody is left to undo it, but the next start."""
+        """No process is left to undo it: the next start does."""
         t = self.held_tenant()
         self.kill_all()
         t.stands_still()
@@ -221,7 +221,7 @@ class Criu(Holds):
         self.finish(t)
 
     def test_all_holders_killed(self):
-        """At once, and while nobody wants them to hold any more."""
+        """At once, and while the service no longer wants the holds."""
         tenants = [self.tenant_of_gpu() for _ in range(3)]
         self.high.edge(1)
         for t in tenants:
@@ -251,7 +251,7 @@ class Criu(Holds):
         self.finish(t)
 
     def test_bad_records(self):
-        """They are kept aside, and nobody is kept from starting."""
+        """They are kept aside, and the service starts."""
         t = self.held_tenant()
         good = open(glob.glob(f"{self.records}/hold-*[0-9]")[0], encoding="utf-8").read()
         self.release(t)

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/*
- * Somebody else's queues: CRIU_OP through an fd taken by pidfd_getfd, DBG_TRAP, and what becomes of both when the
- * caller dies
- */
+/* Queues of another process: CRIU_OP through an fd taken by pidfd_getfd, DBG_TRAP, and what becomes of both when the
+ * caller dies */
 
 #include <dirent.h>
 #include <fcntl.h>

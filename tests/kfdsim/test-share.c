@@ -96,7 +96,7 @@ static void case_killed_anywhere(void) {
         queue_close_clean(q);
 }
 
-/* A stopped process holds nobody up, and finishes its work later. */
+/* A stopped process delays no other, and finishes its work later. */
 static void case_stopped_holder(void) {
         Busy *b = shared_new(2 * sizeof(*b));
 

@@ -170,7 +170,7 @@ static void hold(void) {
         fake_hold(client->f, our_slot, NSEC_INFINITY);
 }
 
-/* Nobody contends: seen, and that is all. */
+/* Without contention launches pass, and none is tracked. */
 static void case_open(void) {
         start();
         for (int i = 0; i < 20; i++)
@@ -182,7 +182,8 @@ static void case_open(void) {
         CHECK(scheduler_until(s, client->n_gone == 1));
 }
 
-/* Nobody watches: nobody looks. With a doorbell that passes us, only while something is outstanding. */
+/* While the service does not watch, the layer does not look. Where doorbells bypass the layer, it looks only while
+ * launches are outstanding. */
 static void case_polling(void) {
         start();
         CHECK(poll_until(thread_is_asleep(POLLER)));
@@ -368,7 +369,7 @@ static hsa_signal_t block(uint64_t n) {
 static void case_drain_inside(void) {
         const char *tool = getenv("HSA_TOOL") ? getenv("HSA_TOOLS_LIB") : NULL;
         if (!tool)
-                return; /* nobody is in between */
+                return; /* the layer is not in between */
         start();
         void *handle = dlopen(tool, RTLD_LAZY | RTLD_NOLOAD);
         CHECK(handle);
@@ -410,7 +411,7 @@ static void case_bound(void) {
         hsa_signal_store_relaxed(signal, 0);
         finish();
 
-        /* What is empty has room at once, and nobody waits for as long as the bound would let him. */
+        /* An empty queue has room at once: no launch waits for as long as the bound allows. */
         uint64_t least = UINT64_MAX;
         for (int i = 0; i < 20; i++) {
                 uint64_t begun = now_ns();
@@ -509,7 +510,8 @@ static void hold_in_driver(uint32_t n) {
         }
 }
 
-/* The simulator ends who announces what nobody has written, and loses what was rung while a queue was held. */
+/* The simulator ends a process that announces packets that no thread has written, and loses doorbells that were rung
+ * while a queue was held. */
 static void suspend_and_resume(void) {
         pthread_t threads[THREADS_MAX];
         start_queue();
@@ -549,7 +551,7 @@ static void store_directly(hsa_signal_t signal, hsa_signal_value_t value) {
 
 static void case_release_unseen(void) {
         if (getenv("HSA_TOOL"))
-                return; /* nobody stands behind its doorbell but the hardware */
+                return; /* only the hardware reads its doorbell */
         store = store_directly;
         suspend_and_resume();
 }

@@ -37,7 +37,7 @@ def rows(*args, **changes):
 
 
 def until(condition, what):
-    """Nobody tells when a process has made its queues."""
+    """No event tells that a process has made its queues."""
     end = time.monotonic() + DEADLINE
     while not condition():
         if time.monotonic() > end:

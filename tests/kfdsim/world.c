@@ -110,7 +110,7 @@ static int options_parse(SimOptions *o, const char *text) {
 static int world_make(SimWorld *w) {
         pthread_mutexattr_t a;
 
-        memset(w, 0, sizeof(*w)); /* somebody may have died on the way here */
+        memset(w, 0, sizeof(*w)); /* a process may have ended on the way here */
         w->options = (SimOptions){.strict = true,
                         .cwsr = true,
                         .api_minor = 17,
@@ -193,8 +193,8 @@ static void note_taken(pthread_mutex_t *lock) {
         __tsan_mutex_post_lock(lock, TSAN_TRY_LOCK, 0);
 }
 
-/* Of an owner that is killed between letting go and waking the next one, the kernel makes up for the waking only if
- * nobody has taken the lock meanwhile: a sleeper looks again by itself, now and then. */
+/* If an owner is killed between letting go and waking the next one, the kernel wakes the next one only if no process
+ * has taken the lock meanwhile. So a sleeper looks again by itself, now and then. */
 void sim_lock(void) {
         int r;
 

@@ -21,8 +21,7 @@ static void CL_CALLBACK called(cl_event e, cl_int status, void *userdata) {
         atomic_fetch_add(&n_called, 1);
 }
 
-/* What the runtime answers while it is taken down is its own affair: then the thread stays where it is until it is no
- * more. */
+/* The runtime may answer anything while it is unloaded: the thread then sleeps until the process has ended. */
 #define TRY(call)                                                                                                      \
         do {                                                                                                           \
                 cl_int result = (call);                                                                                \

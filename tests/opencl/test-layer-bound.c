@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/*
- * The bound on launches in flight over a simulated runtime: who waits, and where nobody must
- */
+/* The bound on launches in flight over a simulated runtime: which launches wait, and which must not */
 
 #include <pthread.h>
 
@@ -34,11 +32,11 @@ static void test_bound_waits(void **state) {
         library.limit = 4;
         assert_int_equal(pthread_create(&thread, NULL, launch_bounded, &b), 0);
         for (int completed = 0; completed < 20;) {
-                /* Full, and one waits; or all are in. */
+                /* The bound is reached and one launch waits; or all launches are in flight. */
                 assert_true(poll_until(atomic_load(&record->bound_waiters) > 0 || atomic_load(&b.submitted) == 20));
                 int submitted = atomic_load(&b.submitted);
                 assert_in_range(submitted - completed, 1, 4);
-                /* The one that waits is known to the service: the queue is not idle when the others are done. */
+                /* The service knows of the launch that waits: the queue is not idle when the others have ended. */
                 if (submitted < 20)
                         assert_int_equal(__atomic_load_n(&library.last->outstanding, __ATOMIC_SEQ_CST),
                                         submitted - completed + 1);
@@ -87,7 +85,7 @@ static void test_user_event(void **state) {
         }
 }
 
-/* The wait list passed while nobody watched. */
+/* The launch with the wait list passed while the service did not watch. */
 static void test_unwatched_user_event(void **state) {
         cl_command_queue q = queue(0);
         cl_event user = cl->clCreateUserEvent(NULL, NULL);
@@ -122,7 +120,7 @@ static void test_marker_and_native_kernel(void **state) {
         }
 }
 
-/* Another queue's launch is as safe as it is there, and is flushed, because nobody else may. */
+/* A launch of another queue counts as safe as it is there, and is flushed, because the application may not flush it. */
 static void test_other_queue(void **state) {
         cl_command_queue a = queue(0), b = queue(0);
         OpenclTracked t;
@@ -150,7 +148,8 @@ static void test_other_queue(void **state) {
         release(b);
 }
 
-/* What only looks safe: after a second the launch goes through, and twice as many may be in flight. */
+/* A launch that only looks safe to wait for: after a second the waiting launch goes through, and twice as many may be
+ * in flight. */
 static void test_gives_up(void **state) {
         cl_command_queue q = queue(0);
         OpenclQueue *record = opencl_queue_find(q);

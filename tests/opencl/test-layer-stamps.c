@@ -68,7 +68,7 @@ static void test_measured(void **state) {
         release(q);
 }
 
-/* While nobody waits for a launch, and none of them fails, none is asked before its time, or twice. */
+/* While no thread waits for a launch, and none fails, the layer asks for no launch's time stamps early, or twice. */
 static void test_asks_seldom(void **state) {
         cl_command_queue q = queue(CL_QUEUE_PROFILING_ENABLE);
 

@@ -35,7 +35,7 @@ static void test_waits_tell(void **state) {
         release(q);
 }
 
-/* Once it launches and nobody waits: a look finds it at rest, and its end is told. */
+/* Launches n times while no thread waits: a look finds the queue at rest, and its end is told. */
 static void launch_and_rest(cl_command_queue q, int n) {
         sim.n_events = 0;
         library.completed = 0;
@@ -287,7 +287,7 @@ static void test_always_busy(void **state) {
         release(q);
 }
 
-/* A turn of others ends what is in flight, time and again: that is no rest. */
+/* Turns of other clients end the launches in flight time and again: the queue does not count as at rest. */
 static void test_held_is_no_rest(void **state) {
         cl_command_queue q = waiting_queue(0);
 
@@ -329,7 +329,7 @@ static void test_no_marker(void **state) {
         assert_int_equal(library.completed, 5);
 }
 
-/* The device is lost: not even a marker is taken, and nothing can tell any more. Nobody goes on looking. */
+/* The device is lost: the runtime refuses even a marker, so no event can tell the end. No thread goes on looking. */
 static void test_lost_device(void **state) {
         cl_command_queue q = waiting_queue(0);
 
@@ -455,7 +455,7 @@ static void test_short_bound(void **state) {
         release(q);
 }
 
-/* The layer ends with launches in flight that nobody knows of but us. */
+/* The layer ends with launches in flight that it alone knows of. */
 static void test_forget(void **state) {
         cl_command_queue q = waiting_queue(0);
 

@@ -202,7 +202,8 @@ static void test_going_over_synchronous(void **state) {
         check_delays(launch_and_finish);
 }
 
-/* What others left on the device takes longer than going over does: no more than that is believed. */
+/* Work that other clients left on the device takes longer than the hand-over: the layer counts no more than the hand-
+ * over. */
 static void test_no_more_than_that(void **state) {
         cl_command_queue q = device_open();
 

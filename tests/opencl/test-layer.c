@@ -293,12 +293,12 @@ static void test_release_during_drain(void **state) {
         sim_complete_to(sim.n_events);
         assert_int_equal(library.drained, 1);
 
-        xq->info.drain(xq, xq->info.userdata); /* a late one: nobody is there any more */
+        xq->info.drain(xq, xq->info.userdata); /* a late callback: its queue is gone */
         assert_int_equal(sim.n.markers, 1);
         (void) xsched_queue_unref(xq);
 }
 
-/* Nobody would be called for its end: the queue takes it along, as the drain that it is. */
+/* No callback tells of the end of the drain: the release of the queue does. */
 static void test_drain_at_the_end(void **state) {
         cl_command_queue q = queue(0);
         XschedQueue *xq = library.last;

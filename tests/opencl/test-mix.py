@@ -98,8 +98,8 @@ class Mixes(unittest.TestCase):
         self.judge(f"100:300: {', '.join(map(str, kinds))}", take, WITHOUT_END)
 
     def test_unusual_programs(self):
-        """Nobody has more or less than his share by launches that fail, a queue that is out of order, many queues,
-        profiling, callbacks or children. All kernels are of one length."""
+        """Launches that fail, queues that are out of order, many queues, profiling, callbacks or children give no
+        tenant more or less than its share. All kernels are of one length."""
         kinds = [Kind(1200, "deep"), *(Kind(1200, pattern) for pattern in mix.UNUSUAL)]
         tenants = [self.tenant(kind, 0) for kind in kinds]
         asked = 1 / len(kinds)

@@ -118,7 +118,7 @@ class Client:
 
 
 class Case(unittest.TestCase):
-    """xschedd runs, and nobody else is a client of it."""
+    """xschedd runs, and has no other client."""
 
     def setUp(self):
         run("systemctl", "start", "xsched")

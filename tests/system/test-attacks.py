@@ -135,7 +135,7 @@ class Attacks(Case):
         self.assertIn(self.honest().ask("begin 0"), ("tracked", "untracked"))
 
     def test_connects_on_and_on(self):
-        """The kernel refuses him, and nobody else, for a while: the hardened unit may write the socket's list."""
+        """The kernel refuses this user, and no other, for a while: the hardened unit may write the socket's list."""
         uid = pwd.getpwnam(BANNED).pw_uid
         self.client(f"--uid={BANNED}", program=("/usr/bin/python3", "-c", CONNECTS, SOCKET))
         self.assertTrue(os.getxattr(SOCKET, "system.posix_acl_access"))

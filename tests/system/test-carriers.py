@@ -161,7 +161,7 @@ class Carriers(SettingsCase):
         self.check(c, -3, "default", "slice")
         inside.drop_in("hand-down.slice", "50", "[X-XSched]\nClass=lower\n")
         self.check(c, -8, "lower", "slice")
-        # Its weight is the slice's own, and nobody else's.
+        # The weight is the slice's own, and does not count for units in it.
         self.assertEqual(self.get("Weight", self.group(c.unit), GROUP), 100)
         self.assertEqual(self.get("Weight", self.group("hand.slice"), GROUP), 44)
         own = self.client("--slice=hand-down.slice", "-p", "LogExtraFields=XSCHED_CLASS=low")

@@ -102,7 +102,7 @@ class Classes(SettingsCase):
         self.check(c, -21, "place", "class")
         self.assertEqual(self.get("Weight", self.group("place.slice"), inside.GROUP), 44)
         self.check_explained(c, ("class", -21), ("slice", -5))
-        # A class that was assigned by somebody stronger is the class, in all that it says.
+        # A class that a stronger source has assigned decides all settings that it has.
         c = self.client("--slice=place.slice", "-p", "LogExtraFields=XSCHED_CLASS=explicit", unit="place-b.service")
         self.check(c, -5, "explicit", "unit")
         self.assertEqual(self.get("Weight", self.group(c.unit), inside.GROUP), 55)

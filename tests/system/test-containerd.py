@@ -171,7 +171,7 @@ class WithContainerd(PodCase):
                 self.setUp()
 
     def test_priority_class(self):
-        """It raises where the administrator trusts whoever writes it, and otherwise nobody."""
+        """An annotation raises only where the administrator trusts those who write it."""
         online = {"xsched.org/priority-class": "online"}
         self.settle(self.start("systemd", online), (0, "default"))
         self.tearDown()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""xsched-exporter under systemd: started by its socket, ended when nobody asks, before a service that comes and goes,
-with scrapers that mean no good, behind a socket in the file system, and as a text file."""
+"""xsched-exporter under systemd: started by its socket, ended when no scrape comes, in front of a service that is
+restarted, with hostile scrapers, behind a socket in the file system, and as a text file."""
 
 import glob
 import json
@@ -127,7 +127,7 @@ class Exporter(Case):
         text = run("xschedctl", "check", "--all", status=1)
         self.assertIn(f"{len(expected)} with a GPU open, {len(expected) - 1} of them not scheduled.", text)
 
-        # Who may not look says so.
+        # Without the privilege to look the exporter says so.
         as_nobody = ("setpriv", f"--reuid={NOBODY}", "--clear-groups", "xschedctl")
         blind = json.loads(run(*as_nobody, "--json=short", "check", "--host", status=1))
         self.assertEqual(blind["processes"], [])
@@ -200,8 +200,8 @@ class Exporter(Case):
         return p
 
     def test_scrapers_that_mean_no_good(self):
-        """As another user, with far more connections than there is room for: whoever scrapes is served, and the
-        scheduler does not notice."""
+        """Another user opens far more connections than there is room for: scrapes are still answered, and the
+        scheduler is not delayed."""
         c = self.client()
         self.assertEqual(scrape(PORT).value("xsched_up"), 1)
         pid = show(SERVICE, "MainPID")
@@ -284,7 +284,7 @@ class Exporter(Case):
         self.assertEqual(Metrics(member).value("xsched_up"), 1)
 
     def test_textfile(self):
-        """By anybody who may write there; whatever the service does meanwhile."""
+        """By any user who may write there, whatever the service does meanwhile."""
         os.makedirs("/run/textfile", exist_ok=True)
         os.chmod("/run/textfile", 0o777)
         write = [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What one user does to another beside him: turns of the starvation floor, and what is believed of a device."""
+"""What one user can do to another: turns of the starvation floor, and what the service takes as true of a device."""
 
 import time
 
@@ -11,7 +11,7 @@ DRIVER = "/mnt/source/tests/system/driver.py"
 
 
 class Users(Case):
-    """Two users with managers of their own, and somebody of the system's who is before both."""
+    """Two users with managers of their own, and a client of the system that has precedence over both."""
 
     CONFIG = ""
 

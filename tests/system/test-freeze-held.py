@@ -11,7 +11,7 @@ CONFIG = "/etc/xsched/xsched.conf.d/50-freeze.conf"
 
 
 class Held(FreezeCase):
-    """What somebody with precedence wants the device for goes on past the hold: a launch that does not end."""
+    """A launch that does not end goes on past the hold, while a client with precedence wants the device."""
 
     def setUp(self):
         # A turn for who waits long is a release like any other, and comes when it is not asked for.

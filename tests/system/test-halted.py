@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A tenant that is frozen by somebody else keeps its launches, and blocks nobody; thawed, it goes first again."""
+"""A tenant that another program freezes keeps its launches, and delays no other tenant; thawed, it goes first again."""
 
 import inside
 from inside import CLIENT, Case, run, until, write
@@ -43,7 +43,7 @@ class Halted(Case):
         until(lambda: self.get("State", self.client_of(self.low), CLIENT) == "held", "the low one to be held")
 
     def check_free(self):
-        """As if nobody else were there."""
+        """As if no other tenant were there."""
         before = self.launches(self.low)
         until(lambda: self.launches(self.low) > before + ENOUGH, "the low one to go on")
         self.assertTrue(self.get("Frozen", self.client_of(self.high), CLIENT))

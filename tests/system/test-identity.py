@@ -201,7 +201,7 @@ class Impostor(Case):
         self.assertEqual(of["ProcessID"], int(show("xsched", "MainPID")))
 
     def test_connection_from_before_the_service(self):
-        """Nobody told it when that was made; it was there before."""
+        """The service did not hear when the connection was made: it is older than the service."""
         pid = int(self.eve.ask("keep"))
         run("systemctl", "restart", "xsched")
         self.assertRegex(self.eve.ask("call RegisterClient"), "^done /")

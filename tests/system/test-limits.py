@@ -69,7 +69,7 @@ class Limits(StreamCase):
     CONFIG = "StarveAfter=1h\nTimeSlice=20ms\n"
 
     def test_max_of_a_slice_binds_all_below(self):
-        """Nobody else wants the device; the members may have more, or less, for themselves."""
+        """No other group wants the device; members may have higher or lower limits of their own."""
         self.set("a.slice", Max=("u", 40))
         self.set("a-y.slice", Max=("u", 90))
         self.set("three.service", Max=("u", 5))

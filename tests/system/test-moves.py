@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Processes that are put into another cgroup: by hand, by systemd, into what is there and what was made for them, alone
-and among others. Nobody tells the service, and it is scheduled as what it is now."""
+"""Processes that are moved to another cgroup: by hand, by systemd, to an old or a new cgroup, alone and among others.
+No call tells the service, and they are scheduled by their new cgroup."""
 
 import contextlib
 import json
@@ -66,7 +66,7 @@ class Moves(Case):
             return True
 
     def populate(self, cgroup):
-        """Somebody else lives there, so that cgroup.events says nothing of those who come and go."""
+        """Another process lives there, so that cgroup.events does not tell of processes that come and go."""
         p = subprocess.Popen(["sleep", "infinity"])
         self.sleepers.append(p)
         put(p.pid, cgroup)

@@ -97,7 +97,7 @@ class Package(Case):
             [],
             done.stdout,
         )
-        # At the first try: the bus knows who may take the name.
+        # At the first try: the bus has read which user may take the name.
         self.assertEqual(
             (show("xsched", "ActiveState"), show("xsched", "NRestarts")), ("active", "0"), inside.log_tail()
         )

@@ -209,7 +209,7 @@ class WithPodman(Case):
         return high
 
     def check_held(self, path):
-        """Nothing of it gets through while somebody with precedence runs."""
+        """None of its launches runs while a client with precedence runs."""
         high = self.rival()
         get = lambda name: self.get(name, path, CLIENT)
 
@@ -225,7 +225,7 @@ class WithPodman(Case):
         high.end()
 
     def check_paused(self, box, path):
-        """The one who has the device is paused: somebody of less precedence gets it."""
+        """The tenant that has the device is paused: one of less precedence gets it."""
         device = self.get("Device", self.call("ListQueues")[0][0][-1], QUEUE)
         run("podman", "pause", box.name)
         low = self.client(device=device)

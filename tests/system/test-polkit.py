@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Who may do what, asked of the real polkitd by users that exist."""
+"""Which user may do what, by the real polkitd and real users."""
 
 import json
 import os

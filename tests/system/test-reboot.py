@@ -76,7 +76,7 @@ class Reboot(SettingsCase):
         run("xschedctl", "reset", "kept.service")
         self.check(c, 3, "default", "slice")
         run("xschedctl", "set", "kept.slice", "weight=32")
-        # Nobody is there; a second time there is nothing to forget.
+        # No process is there; a second time there is nothing to forget.
         run("xschedctl", "reset", "absent.service", status=1)
         run("xschedctl", "set", "--force", "absent.service", "weight=3")
         run("xschedctl", "reset", "absent.service")

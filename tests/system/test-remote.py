@@ -21,7 +21,7 @@ class Password(Case):
 
     def setUp(self):
         super().setUp()
-        # Nobody's but root's: to change it takes the administrator.
+        # It belongs to root alone: to change it takes the administrator.
         self.root = self.client()
         self.pid = show(self.root.unit, "MainPID")
 

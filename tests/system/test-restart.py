@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Restarts of every kind with clients at work: systemd's fd store brings back clients, queues and settings, and nobody
-is held for longer than the lease."""
+"""Restarts of every kind with clients at work: systemd's fd store brings back clients, queues and settings, and no
+client is held for longer than the lease."""
 
 import os
 import signal
@@ -131,8 +131,8 @@ class Restart(Case):
         self.check_restarted(pid)
 
     def test_bus_is_killed(self):
-        """systemd starts another bus where the old one was, and the service after it; nobody registers anew, and who
-        was held is so again."""
+        """systemd starts another bus where the old one was, and the service after it: no client registers again, and
+        those that were held are held again."""
         pid = self.main_pid()
         self.hold_the_low_one()
         self.bus.close()

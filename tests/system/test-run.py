@@ -510,7 +510,7 @@ class Hold(Run):
         self.assertEqual(p.wait(), 6)
 
     def test_without_the_scheduler(self):
-        """The command runs, and has the hold as soon as there is somebody to give it."""
+        """The command runs, and has the claim as soon as a service is there."""
         run("systemctl", "stop", "xsched")
         p = subprocess.Popen(
             ["xschedctl", "hold", "idle", "--", "cat"], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True

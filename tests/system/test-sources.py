@@ -360,7 +360,8 @@ class Sources(Case):
         return client
 
     def test_labels(self):
-        """What the engine says raises; what whoever wrote the pod claims, or has written himself, only lowers."""
+        """Annotations by the engine raise; those by the author of the pod, and attributes that he has written himself,
+        only lower."""
         cases = (
             (("label.namespace", "prod"), "Namespace=prod", "root", UP),
             (("label.pod-label.example.com/app", "x" * 253), "PodLabel=example.com/app=x*", "root", UP),

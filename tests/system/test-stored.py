@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Stored settings: over and under those until the next boot, on a disk that is full or read-only, and in files that
-somebody has damaged."""
+"""Stored settings: beside those until the next boot, on a disk that is full or read-only, and in damaged files."""
 
 import json
 import os
@@ -110,7 +109,7 @@ class Stored(SettingsCase):
         self.assertIn("nonsense", refused("xschedctl", "set", "single.service", "nonsense="))
 
     def test_an_owner_forgets_his_own(self):
-        """And nobody else's: what the administrator has set stays."""
+        """Only the user's own: settings of the administrator stay."""
         c = self.client("--uid=nobody", unit="mine.service")
         as_nobody = ["setpriv", "--reuid=nobody", "--clear-groups", "xschedctl", "set", "--runtime", "mine.service"]
         run("xschedctl", "set", "mine.service", "priority=-9")
@@ -148,7 +147,7 @@ class Stored(SettingsCase):
             with self.assertRaisesRegex(inside.dbus.DBusError, "neither"):
                 self.call("SetGroup", "sta{sv}", name, PERSISTENT, {"Weight": ("u", 5)})
         self.assertEqual(stored() if os.path.exists(FILE) else {}, {})
-        # It may be that somebody knows better: of a unit that is yet to be installed.
+        # With --force: the unit may be installed later.
         run("xschedctl", "set", "--force", "tyop.service", "weight=5")
         self.assertEqual(stored(), {"tyop.service": {"Weight": 5}})
         run("xschedctl", "reset", "tyop.service")
@@ -160,7 +159,7 @@ class Stored(SettingsCase):
         self.assertEqual(stored(), {})
 
     def test_until_the_next_boot(self):
-        """Stands above what is stored, until that is set anew; a property is written like this, too."""
+        """It prevails over the stored setting, until that is set again; writing a property does the same."""
         c = self.client(unit="brief.service")
         run("xschedctl", "set", "brief.service", "priority=3", "weight=40")
         run("xschedctl", "set", "--runtime", "brief.service", "priority=4")
@@ -361,7 +360,7 @@ class Devices(SettingsCase):
         self.assertEqual((self.effective(), self.listed()), (self.was, {}))
 
     def test_every_device(self):
-        """What is set for all stands for all, and what is then set for one is in force at once."""
+        """What is set for all devices counts for all, and what is then set for one is in force at once."""
         every, target = "device:all", f"device:{self.ID}"
         run("xschedctl", "set", target, "concurrency=2", "policy=hpf")
         run("xschedctl", "set", "--runtime", every, "concurrency=3")
@@ -425,7 +424,8 @@ class Devices(SettingsCase):
         self.assertIn("no such device", refused("xschedctl", "set", target, "linger=9us"))
 
     def test_refused(self):
-        """What makes no sense together, of whatever lifetime; what somebody may not; what the disk does not take."""
+        """Refused are settings that contradict each other, of whatever lifetime, those without the right, and those
+        that the disk does not take."""
         run("xschedctl", "set", f"device:{self.ID}", "starve=20ms")
         before = self.effective(), self.listed()
         wrong = {"StarveRunUSec": ("t", 30000)}
@@ -472,7 +472,7 @@ class Devices(SettingsCase):
 
 
 class Gone(SettingsCase):
-    """Settings of cgroups end with them where nobody comes back to find them."""
+    """Settings of cgroups end with them, unless a cgroup of the name can come again."""
 
     JOB = "/system.slice/engine.service/job_7"
 

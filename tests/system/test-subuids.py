@@ -148,7 +148,7 @@ class Subuids(Case):
         self.assertEqual(self.take("queues", 1, everybody), LIMITS["MaxQueuesPerUser"] - len(everybody) - 3)
         self.assertEqual(self.take("holds", 2, everybody), LIMITS["MaxJobsPerUser"])
         self.assertEqual(self.take("clients", 3, everybody), LIMITS["MaxClientsPerUser"] - len(everybody))
-        # What one gives back the others may have; and nobody else pays.
+        # What one uid gives back the others of the user may have; other users are not charged.
         self.assertEqual(self.take("clients", 2, (self.bob, 165536, 99999)), 6)
         self.workers.pop(SUBUIDS[0]).end()
         until(lambda: self.take("clients", 1, SUBUIDS[1:]) == 1, "a place to be free again")

@@ -201,7 +201,7 @@ class Suspend(Case):
         self.assertEqual(self.suspended_by(b), ONLINE)
         b.end()
 
-        # Another slice by the same name, which began while nobody looked.
+        # Another slice of the same name, which began while the service was stopped.
         run("systemctl", "kill", "--signal=STOP", "xsched")
         run("systemctl", "stop", "gpu-online.slice")
         run("systemctl", "start", "gpu-online.slice")

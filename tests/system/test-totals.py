@@ -117,7 +117,7 @@ class Totals(SettingsCase):
         self.assertEqual(self.of("RunUSec"), ran)
 
     def test_scope(self):
-        """A scope's number is nobody's the next time: while the service is away it is kept, and then it ends with the
+        """A scope's totals are not those of the next scope: they are kept while the service is away, and end with the
         scope."""
         c = self.client(command=("systemd-run", "--quiet", "--scope", "--unit=once.scope"), unit="once.scope")
         self.assertIn(c.ask("begin 0"), ("tracked", "untracked"))

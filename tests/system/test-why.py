@@ -75,7 +75,7 @@ class Why(Case):
             ]["held_usec"]
         )
         until(lambda: [w[1] for w in self.waits(low)] == ["priority"], "it to be held")
-        # Work that comes and goes leaves gaps, in which nobody is named.
+        # Work that comes and goes leaves gaps, in which no group is named.
         until(
             lambda: self.waits(low)
             and re.search("high.service runs, with a higher priority", run("xschedctl", "explain", "low.service")),
@@ -176,7 +176,7 @@ class Why(Case):
         pid = self.start()
         words = r"not taken by the service: org\.xsched\.Scheduler\.Error\.QuotaExceeded: \S"
         self.check_is_told(pid, words)
-        # A unit with settings is a group, with nobody in it.
+        # A unit with settings is a group, also without a process in it.
         run("xschedctl", "set", "--runtime", "alone.service", "weight=5")
         self.addCleanup(run, "xschedctl", "reset", "alone.service")
         words = rf"process {pid}: {words}"
