@@ -16,6 +16,7 @@
 #include <stdio.h>
 
 #include "ask.h"
+#include "common/conf-files.h"
 #include "common/macro.h"
 #include "common/shim-list.h"
 #include "common/time-util.h"
@@ -142,6 +143,22 @@ static void set_environment(spank_t spank) {
 
 /* --- the cgroup of the job --- */
 
+/* Whether a file defines the class; without any classes, as on a host without the service, it does not matter. */
+static bool is_class(const char *class) {
+        static const char *const directories[] = {CONF_DIRECTORIES};
+        char path[512];
+        bool any = false;
+
+        for (size_t i = 0; i < ELEMENTSOF(directories); i++) {
+                (void) snprintf(path, sizeof(path), "%s/classes.d/%s.class", directories[i], class);
+                if (access(path, F_OK) == 0)
+                        return true;
+                *strrchr(path, '/') = '\0';
+                any = any || access(path, F_OK) == 0;
+        }
+        return !any || streq(class, "default");
+}
+
 /* The first step of a job on a node asks the controller; those after it find the attribute. Where the controller could
  * not be asked the next step asks again. */
 static void set_class(int job_fd, uint32_t job, int ac, char *argv[]) {
@@ -157,6 +174,9 @@ static void set_class(int job_fd, uint32_t job, int ac, char *argv[]) {
         /* Without an answer the class for every job counts. */
         bool asked = r >= 0;
         const char *class = asked ? mapping_class(ac, argv, a.partition, a.qos) : mapping_class(ac, argv, NULL, NULL);
+        if (class && !is_class(class))
+                report(-ENOENT, "class %s of job %u, which \"xschedctl list-classes\" does not have here", class,
+                                (unsigned) job);
         r = class ? place_set_class(job_fd, class, asked) : 0;
         if (r < 0)
                 report(r, "class of job %u", (unsigned) job);

@@ -32,19 +32,21 @@ static int append_value(
         return r < 0 ? r : sd_bus_message_close_container(reply);
 }
 
-/* "Weight: set for /system.slice/train.service". `how`: the text before that. */
-static int append_line_how(sd_bus_message *reply, const char *how, SettingsSource source, SettingsKey k,
+/* "Weight: set for /system.slice/train.service". `how`: the text before that. A class that no file defines gives
+ * nothing: that is said behind it. */
+static int append_line_how(sd_bus_message *reply, Manager *m, const char *how, SettingsSource source, SettingsKey k,
                 const char *why, const char *whose, const Settings *s) {
+        bool is_known = k != SETTINGS_CLASS || manager_lookup_class(s->class, m);
         char detail[PATH_MAX + 128];
 
-        (void) snprintf(detail, sizeof(detail), "%s: %s%s%s%s", settings_key_to_string(k), how, why,
-                        isempty(whose) ? "" : " ", strempty(whose));
+        (void) snprintf(detail, sizeof(detail), "%s: %s%s%s%s%s", settings_key_to_string(k), how, why,
+                        isempty(whose) ? "" : " ", strempty(whose), is_known ? "" : " (no such class)");
         return append_value(reply, source, detail, k, s);
 }
 
-static int append_line(sd_bus_message *reply, SettingsSource source, SettingsKey k, const char *why, const char *whose,
-                const Settings *s) {
-        return append_line_how(reply, "", source, k, why, whose, s);
+static int append_line(sd_bus_message *reply, Manager *m, SettingsSource source, SettingsKey k, const char *why,
+                const char *whose, const Settings *s) {
+        return append_line_how(reply, m, "", source, k, why, whose, s);
 }
 
 static const char *layer_why(SettingsSource source) {
@@ -71,7 +73,7 @@ static int explain_class(sd_bus_message *reply, Manager *m, const SettingsLayer 
         const Settings *class = manager_lookup_class(l->settings->class, m);
         if (!class || !settings_has(class, k))
                 return 0;
-        return append_line(reply, l->source, k, "by class", l->settings->class, class);
+        return append_line(reply, m, l->source, k, "by class", l->settings->class, class);
 }
 
 /* Lines for a key that a layer sets: by itself, or through the class that it names. */
@@ -81,7 +83,7 @@ static int explain_layer(sd_bus_message *reply, Manager *m, const SettingsLayer 
         if (!settings_layer_decides(l, k))
                 return 0;
         if (settings_has(l->settings, k))
-                r = append_line(reply, l->source, k, layer_why(l->source), l->detail, l->settings);
+                r = append_line(reply, m, l->source, k, layer_why(l->source), l->detail, l->settings);
         return r < 0 ? r : explain_class(reply, m, l, k);
 }
 
@@ -94,9 +96,10 @@ static int explain_override(sd_bus_message *reply, const Group *g, SettingsKey k
         int r = 0;
 
         if (settings_has(&g->override, k))
-                r = append_line(reply, SETTINGS_FROM_OVERRIDE, k, "set until the next boot for", name, &g->override);
+                r = append_line(reply, g->manager, SETTINGS_FROM_OVERRIDE, k, "set until the next boot for", name,
+                                &g->override);
         if (r >= 0 && stored && settings_has(stored, k))
-                r = append_line(reply, SETTINGS_FROM_OVERRIDE, k, "stored for", name, stored);
+                r = append_line(reply, g->manager, SETTINGS_FROM_OVERRIDE, k, "stored for", name, stored);
         if (r >= 0)
                 r = explain_class(reply, g->manager, &runtime, k);
         if (r >= 0 && stored && !settings_has(&g->override, SETTINGS_CLASS))
@@ -161,14 +164,14 @@ static size_t find_lowering(const Explained *x, const SettingsResolved *decided,
         return n;
 }
 
-static int explain_lowering(sd_bus_message *reply, const Lowering *l, SettingsKey k) {
+static int explain_lowering(sd_bus_message *reply, Manager *m, const Lowering *l, SettingsKey k) {
         const SettingsLayer *layer = l->layer;
         bool own = l->settings == layer->settings;
         const char *how = k == SETTINGS_CLASS ? "lowers by what it says: "
                         : l->lowers           ? "lowered: "
                                               : "lowers nothing: ";
 
-        return append_line_how(reply, how, layer->source, k, own ? layer_why(layer->source) : "by class",
+        return append_line_how(reply, m, how, layer->source, k, own ? layer_why(layer->source) : "by class",
                         own ? layer->detail : layer->settings->class, l->settings);
 }
 
@@ -179,12 +182,12 @@ static int explain_key(sd_bus_message *reply, const Explained *x, const Settings
         int r = 0;
 
         for (; r >= 0 && i < n && lowering[i].lowers; i++)
-                r = explain_lowering(reply, lowering + i, k);
+                r = explain_lowering(reply, x->manager, lowering + i, k);
         for (size_t j = 0; r >= 0 && j < x->n_layers; j++)
                 r = x->layers[j].settings == &x->group->effective ? explain_override(reply, x->group, k)
                                                                   : explain_layer(reply, x->manager, x->layers + j, k);
         for (; r >= 0 && i < n; i++)
-                r = explain_lowering(reply, lowering + i, k);
+                r = explain_lowering(reply, x->manager, lowering + i, k);
         return r;
 }
 
@@ -197,7 +200,7 @@ static int append_chain(sd_bus_message *reply, const Explained *x) {
         for (SettingsKey k = 0; k < _SETTINGS_KEY_MAX; k++) {
                 int r = explain_key(reply, x, &decided, k);
                 if (r >= 0 && k != SETTINGS_CLASS)
-                        r = append_line(reply, SETTINGS_FROM_DEFAULT, k, "built in", NULL, &usual);
+                        r = append_line(reply, x->manager, SETTINGS_FROM_DEFAULT, k, "built in", NULL, &usual);
                 if (r < 0)
                         return r;
         }

@@ -62,6 +62,19 @@ class Mapping(ClusterCase):
         self.assertRaises(OSError, os.getxattr, f"/sys/fs/cgroup{self.cgroup(job)}", "user.xsched.class")
         self.cancel(job)
 
+    def test_class_that_there_is_not(self):
+        """The job has what it would have without it; the node's log and the explanation say why."""
+        cluster.map_classes("partition.other=intercative")
+        self.addCleanup(cluster.map_classes)
+        job = self.sbatch("-p", "other", script=["{client}"])
+        client = self.client_of_step(job, "batch")
+        self.assertEqual((self.get("Priority", client, CLIENT), self.get("Class", client, CLIENT)), (0, "default"))
+        said = f'xsched: class intercative of job {job}, which "xschedctl list-classes" does not have here'
+        self.assertIn(said, run("cat", "/var/log/slurm/n1.log", "/var/log/slurm/n2.log"))
+        chain = [i["detail"] for i in self.explain(self.get("PID", client, CLIENT)) if i["detail"].startswith("Class:")]
+        self.assertEqual(chain[0], f"Class: inherited from {self.cgroup(job)} (no such class)")
+        self.cancel(job)
+
     def test_both_nodes(self):
         job = self.sbatch("-p", "bulk", "-N2", script=["srun {client}"])
         cluster.wait_for(lambda: len(self.clients_of(job)) == 2, "a client on each node")

@@ -139,7 +139,13 @@ class Alone(RunningCase):
         run("systemctl", "stop", "xsched")
         self.assertEqual(self.outcome(), expected)
         self.end(job)
+        # What began before the service came has its class then, as on a node where slurmd starts first.
+        early = self.sbatch("-p", "bulk", script=["{client}"])
+        until(lambda: self.cgroups(early), "it to begin")
         self.assertEqual(show("xsched", "ActiveState"), "inactive")
+        run("systemctl", "start", "xsched")
+        self.assertEqual(self.get("Priority", self.client_of_step(early, "batch"), CLIENT), -50)
+        self.cancel(early)
 
     def test_without_the_helper_and_the_shim(self):
         """The class is not found out, and the node's log says so."""

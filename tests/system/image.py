@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A root for containers: the host's system without any of us."""
+"""A root for containers: the host's system without any of us, and without libsystemd, as images are."""
 
 import os
 
@@ -14,7 +14,8 @@ def make_image(image, usr, uid=0):
         os.mkdir(f"{usr}/{name}")
     options = f"lowerdir=/usr,upperdir={usr}/upper,workdir={usr}/work"
     run("mount", "-t", "overlay", "-o", options, "overlay", f"{usr}/usr")
-    run("sh", "-c", f"cd {usr}/usr && rm -r lib/*/xsched lib/*/libxsched* libexec/xsched* bin/xsched*")
+    gone = "lib/*/xsched lib/*/libxsched* lib/*/libsystemd.so* libexec/xsched* bin/xsched*"
+    run("sh", "-c", f"cd {usr}/usr && rm -r {gone}")
     for name in ("etc", "usr", "root", "tmp", "var", "run", "dev", "proc", "sys", "opt"):
         os.makedirs(f"{image}/{name}")
     for name in ("bin", "sbin", "lib", "lib64"):

@@ -4,6 +4,7 @@
 import glob
 import os
 import re
+import shutil
 import subprocess
 
 import inside
@@ -151,6 +152,7 @@ class Package(Case):
     def test_5_purged_it_leaves_only_what_is_not_its_own(self):
         with open("/etc/xsched/classes.d/mine.class", "w", encoding="utf-8") as f:
             f.write("[Class]\nPriority=1\n")
+        self.check_devices_of_containers()
         files = [f for f in run("dpkg", "-L", *NAMES).splitlines() if not os.path.isdir(f)]
         self.assertIn("/usr/libexec/xschedd", files)
         super().tearDown()
@@ -167,6 +169,37 @@ class Package(Case):
         self.assertEqual(run("find", "/etc", "/var/lib", "-name", "*xsched*").splitlines(), ["/etc/xsched"])
         self.assertEqual(os.listdir("/etc/xsched"), ["classes.d"])
         self.assertEqual(run("systemctl", "is-active", "xsched", status=3).strip(), "inactive")
+        if shutil.which("podman"):
+            podman = ("podman", "--root=/run/graph", "--runroot=/run/graph-run", "--storage-driver=vfs", "run", "--rm")
+            done = subprocess.run(
+                [*podman, "--network=none", "--device=xsched.org/class=batch", "--rootfs", "/", "true"],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn("xsched.org/class=batch", done.stderr)
+
+    def check_devices_of_containers(self):
+        """They go with the package, so that an engine says what it lacks, and others' stay; those that stand in stay
+        until the package is purged."""
+
+        def generate(*options):
+            run("xschedctl", "cdi", "generate", *options)
+
+        script = ("sh", "/var/lib/dpkg/info/xsched.postrm")
+        spec, other = "/etc/cdi/xsched.yaml", "/etc/cdi/other.yaml"
+        generate()
+        inside.write(other, "")
+        for action in (("upgrade", "2"), ("abort-install",)):
+            run(*script, *action)
+            self.assertTrue(os.path.exists(spec), action)
+        run(*script, "remove")
+        self.assertEqual(os.listdir("/etc/cdi"), ["other.yaml"])
+        os.unlink(other)
+        generate("--stand-in")
+        run(*script, "remove")
+        self.assertTrue(os.path.exists(spec))
 
 
 if __name__ == "__main__":

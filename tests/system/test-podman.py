@@ -4,8 +4,10 @@
 By hand with another runtime, which XSCHED_TEST_RUNTIME names: crun wants CAP_SYS_RESOURCE, which not every machine that
 runs tests gives."""
 
+import glob
 import json
 import os
+import shutil
 import subprocess
 
 import inside
@@ -200,6 +202,7 @@ class WithPodman(Case):
         self.assertEqual(status, 0, errors)
         self.assertEqual({e.split(": ", 1)[1] for e in errors if "connected to" in e}, {"connected to the service"})
         self.assertFalse([e for e in errors if "unscheduled" in e], errors)
+        self.assertFalse(glob.glob(f"{USR}/usr/lib/*/libsystemd.so*"), "all that without it")
         until(lambda: not os.path.exists(directory_of(group)), "its cgroup to go, and all that was written there")
 
     def rival(self):
@@ -330,6 +333,88 @@ class WithPodman(Case):
         box = self.box(DEVICE)
         status, errors = box.end()
         self.assertEqual(status, 0, errors)
+
+    def test_restart_of_the_bus(self):
+        """The service goes and comes with the bus, and the container is there again: the same client, its class, held
+        or not as before."""
+        box = self.box(DEVICE)
+        before = self.registered()
+        pid = inside.show("xsched", "MainPID")
+        self.bus.close()
+        run("systemctl", "kill", "--signal=KILL", "--kill-whom=main", "dbus")
+        until(lambda: inside.show("xsched", "MainPID") not in ("0", pid), "another service")
+        until(lambda: inside.show("xsched", "ActiveState") == "active", "it to be up")
+        self.bus = inside.dbus.Connection(inside.SYSTEM_BUS)
+        self.addCleanup(self.bus.close)
+        self.assertEqual(self.registered(), before)
+        self.settle(before[-1], (-50, "batch"))
+        self.check_held(before[-1])
+        status, errors = box.end()
+        self.assertEqual(status, 0, errors)
+
+    def test_devices_of_some_classes(self):
+        """xschedctl cdi generate CLASS: others have no device, and one that cannot have a name changes no file."""
+        with open(SPEC, encoding="utf-8") as f:
+            before = f.read()
+        self.addCleanup(write, SPEC, before)
+        for wrong in ("a b", "-batch", "b\u00e4tch", ""):
+            run("xschedctl", "cdi", "generate", "batch", wrong, status=1)
+        with open(SPEC, encoding="utf-8") as f:
+            self.assertEqual(f.read(), before)
+        run("xschedctl", "cdi", "generate", "batch")
+        with open(SPEC, encoding="utf-8") as f:
+            self.assertEqual([d["name"] for d in json.load(f)["devices"]], ["default", "batch"])
+        for name, status in (("batch", 0), ("default", 0), ("interactive", 126)):
+            done = podman(f"--device=xsched.org/class={name}", command=("true",))
+            self.assertEqual((done[0], "xsched.org/class=interactive" in done[2]), (status, status != 0), done)
+        done = subprocess.run(["xschedctl", "cdi", "generate", "btach"], capture_output=True, text=True, check=True)
+        self.assertIn("btach: there is no such class here", done.stderr)
+
+    @staticmethod
+    def make_package(version, setting, directory):
+        """A small one, with a file below /etc."""
+        tree = f"/run/package-{version}"
+        control = f"Package: example\nVersion: {version}\nArchitecture: all\nMaintainer: nobody\nDescription: none\n"
+        write(f"{tree}/DEBIAN/control", control)
+        write(f"{tree}/DEBIAN/conffiles", "/etc/example.conf\n")
+        write(f"{tree}/etc/example.conf", setting)
+        os.makedirs(directory, exist_ok=True)
+        run("dpkg-deb", "--build", tree, directory)
+
+    def test_image_of_packages(self):
+        """As the DaemonSet does it: the image by its Containerfile, and containers of it that install on the host."""
+        source, context = "/mnt/source/kubernetes", "/run/packages"
+        shutil.copytree(source, context)
+        self.make_package(2, "new", context)
+        self.make_package(1, "old", "/run/older")
+        base = ("podman", "--root=/run/build", "--runroot=/run/build-run", "--storage-driver=vfs")
+        run("sh", "-c", f"tar -C {IMAGE} -c . | {' '.join(base)} import - docker.io/library/debian:13-slim")
+        run(*base, "build", "--network=none", "-t", "xsched-packages", context)
+        run("systemctl", "disable", "--quiet", "xsched")
+        os.unlink(SPEC)
+        self.addCleanup(self.clean_up_after_installation)
+        options = ("--rm", "--network=none", "--pids-limit=0", "--log-driver=none", "--privileged", "--pid=host")
+        mounts = (f"{USR}/usr:/usr:ro", f"{source}/base:/install:ro", f"{source}/base/classes:/classes:ro")
+        # The second time an upgrade is taken back, on a host where the file has been changed.
+        for version, more in (("2", ()), ("1", ("/run/older:/packages:ro",))):
+            run(
+                *base,
+                *("--runtime", ENGINE[-1], "run", *options),
+                *(f"--volume={m}" for m in (*mounts, *more)),
+                *("xsched-packages", "/bin/sh", "/install/install.sh"),
+            )
+            self.assertEqual(run("dpkg-query", "--show", "--showformat=${Version}", "example"), version)
+            self.assertEqual(run("systemctl", "is-enabled", "xsched").strip(), "enabled")
+            self.assertTrue(os.path.exists(SPEC))
+            self.assertIn("kubernetes-50-best-effort", run("xschedctl", "list-classes"))
+            write("/etc/example.conf", "changed")
+        self.assertEqual(run("cat", "/etc/example.conf"), "changed")
+
+    @staticmethod
+    def clean_up_after_installation():
+        run("sh", "-c", "rm -f /etc/xsched/classes.d/kubernetes-*.class /etc/xsched/containers.conf")
+        run("systemctl", "reload", "xsched")
+        run("xschedctl", "cdi", "generate")
 
     def test_removed(self):
         """Without us the engine says what it lacks; with devices that stand in, the container starts."""

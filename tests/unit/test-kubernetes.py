@@ -10,6 +10,7 @@ import glob
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -134,6 +135,58 @@ class Manifests(unittest.TestCase):
             found.add(package)
             wanted += [p for p in depends if re.search(rf"^ {re.escape(p)}\b(?!-)", depends[package], re.M)]
         self.assertEqual(set(named), found)
+
+
+# Whichever builds kustomizations here.
+BUILDERS = (("kustomize", "build"), ("kubectl", "kustomize"))
+
+
+@unittest.skipUnless(any(shutil.which(b[0]) for b in BUILDERS), "neither kustomize nor kubectl")
+class Built(unittest.TestCase):
+    """What a cluster would be given."""
+
+    def build(self, name):
+        builder = next(b for b in BUILDERS if shutil.which(b[0]))
+        done = subprocess.run([*builder, f"{ROOT}/{name}"], stdout=subprocess.PIPE, text=True, check=True)
+        return {
+            (d["kind"], re.sub("-[a-z0-9]{10}$", "", d["metadata"]["name"])): d for d in yaml.safe_load_all(done.stdout)
+        }
+
+    def check(self, name, kinds):
+        built = self.build(name)
+        self.assertEqual(sorted(kind for kind, _ in built), sorted(kinds))
+        Manifests.setUpClass()
+        for key, d in built.items():
+            with self.subTest(name, what=key):
+                self.assertEqual(Manifests.errors(Manifests, d), [])
+                if key[0] in ("DaemonSet", "ConfigMap"):
+                    self.assertEqual(d["metadata"]["namespace"], "xsched")
+        # Its ConfigMaps go by names that change with what they have.
+        (spec,) = (d["spec"]["template"]["spec"] for (kind, _), d in built.items() if kind == "DaemonSet")
+        mounted = {v["name"]: v["configMap"]["name"] for v in spec["volumes"]}
+        maps = {d["metadata"]["name"]: d["data"] for (kind, _), d in built.items() if kind == "ConfigMap"}
+        self.assertEqual(sorted(mounted.values()), sorted(maps))
+        return maps[mounted["install"]], maps[mounted["classes"]]
+
+    def files(self, directory):
+        found = {}
+        for path in glob.glob(f"{ROOT}/{directory}/*"):
+            if os.path.isfile(path) and not path.endswith(".yaml"):
+                with open(path, encoding="utf-8") as f:
+                    found[os.path.basename(path)] = f.read()
+        return found
+
+    def test_base(self):
+        install, classes = self.check("base", ["Namespace", "ConfigMap", "ConfigMap", "DaemonSet"])
+        self.assertEqual((install, classes), (self.files("base"), self.files("base/classes")))
+
+    def test_priority_class(self):
+        """The same, with rules of its own for annotations."""
+        policy = ["MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"]
+        install, classes = self.check("priority-class", ["Namespace", "ConfigMap", "ConfigMap", "DaemonSet", *policy])
+        self.assertEqual(classes, self.files("base/classes"))
+        self.assertEqual(install, {**self.files("base"), **self.files("priority-class")})
+        self.assertIn("RaisingAnnotations=priority-class", install["containers.conf"])
 
 
 # What the script calls: each writes down what it was called with. The host is another directory.

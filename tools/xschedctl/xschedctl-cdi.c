@@ -93,16 +93,15 @@ static bool is_device_name(const char *name) {
                         '\0';
 }
 
-static void add_device(Spec *s, const char *class) {
+/* Returns whether the class has a device. */
+static bool add_device(Spec *s, const char *class) {
         char text[128];
 
         for (size_t i = 0; i < s->n_devices; i++)
                 if (streq(s->devices_seen[i], class))
-                        return;
-        if (!is_device_name(class) || s->n_devices >= DEVICES_MAX) {
-                (void) ctl_fail("class %s: no name of a device, left out", class);
-                return;
-        }
+                        return true;
+        if (!is_device_name(class) || s->n_devices >= DEVICES_MAX)
+                return false;
         s->devices_seen[s->n_devices++] = class;
         json_object *device = add(s, s->devices, NULL, json_object_new_object());
         add_string(s, device, "name", class);
@@ -113,23 +112,49 @@ static void add_device(Spec *s, const char *class) {
                 add_string(s, add(s, edits, "env", json_object_new_array()), NULL, text);
         } else
                 add_hook(s, edits, "createRuntime", streq(class, USUAL_CLASS) ? NULL : class);
+        return true;
 }
 
-/* Reads the classes' files, so that the service need not run. */
-static int add_all_classes(Spec *s, ConfFiles *files) {
+/* Reads the names of the classes' files, so that the service need not run. */
+static int list_classes(ConfFiles *files) {
         static const char *const directories[] = {CONF_DIRECTORIES, NULL};
         const ConfContext c = {0};
 
         int r = conf_files_list(directories, "classes.d", CLASS_SUFFIX, &c, files);
         if (r == -ENOMEM)
                 return r;
-        for (size_t i = 0; i < files->n; i++) {
-                char *name = strrchr(files->paths[i], '/') + 1;
-
-                name[strlen(name) - strlen(CLASS_SUFFIX)] = '\0';
-                add_device(s, name);
-        }
+        for (size_t i = 0; i < files->n; i++)
+                files->paths[i][strlen(files->paths[i]) - strlen(CLASS_SUFFIX)] = '\0';
         return 0;
+}
+
+static const char *class_of(const ConfFiles *files, size_t i) {
+        return strrchr(files->paths[i], '/') + 1;
+}
+
+static bool is_class(const ConfFiles *files, const char *name) {
+        for (size_t i = 0; i < files->n; i++)
+                if (streq(class_of(files, i), name))
+                        return true;
+        return false;
+}
+
+/* An exit status. A class that is asked for by name may come to its hosts later than the file does; devices that stand
+ * in are for hosts without any. */
+static int add_named(Spec *s, const ConfFiles *files, const char *class) {
+        if (!add_device(s, class))
+                return ctl_fail("class %s: no name that a device may have", class);
+        if (!s->stand_in && !streq(class, USUAL_CLASS) && !is_class(files, class))
+                (void) ctl_fail("class %s: there is no such class here, \"xschedctl list-classes\"; it has a device all "
+                                "the same",
+                                class);
+        return 0;
+}
+
+static void add_all(Spec *s, const ConfFiles *files) {
+        for (size_t i = 0; i < files->n; i++)
+                if (!add_device(s, class_of(files, i)))
+                        (void) ctl_fail("class %s: no name that a device may have, left out", class_of(files, i));
 }
 
 /* Mounts the library. Returns whether there is one. */
@@ -199,11 +224,16 @@ static int fill_in(Spec *s, int argc, char *argv[], ConfFiles *files) {
         s->devices = add(s, s->root, "devices", json_object_new_array());
         if (find_oci_hook(&s->hook) < 0 && !s->stand_in)
                 return ctl_fail("xsched-oci-hook is not installed");
-        add_device(s, USUAL_CLASS);
-        for (int i = 0; i < argc; i++)
-                add_device(s, argv[i]);
-        if (argc == 0 && add_all_classes(s, files) < 0)
+        if (list_classes(files) < 0)
                 return ctl_fail("out of memory");
+        (void) add_device(s, USUAL_CLASS);
+        for (int i = 0; i < argc; i++) {
+                int r = add_named(s, files, argv[i]);
+                if (r != 0)
+                        return r;
+        }
+        if (argc == 0)
+                add_all(s, files);
         int r = s->stand_in ? 0 : add_shim(s);
         return r == 0 && s->failed ? ctl_fail("out of memory") : r;
 }
