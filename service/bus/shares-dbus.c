@@ -3,8 +3,8 @@
 /*
  * ListShares
  *
- * Who wants a device is the caller's word: what a user looks at is what wanted it of late, which only somebody who has
- * looked all the time knows. The tree, the settings and the arithmetic are the policy's (policy/divide.h).
+ * The caller says which groups want a device: a user means those that have wanted it of late, which only a program that
+ * watches all the time knows. The tree, the settings and the arithmetic are the policy's (policy/divide.h).
  */
 
 #include <utlist.h>

@@ -39,7 +39,7 @@ typedef struct OverridesDevice {
         UT_hash_handle hh;
 } OverridesDevice;
 
-/* Stands for every device, and is no device's id. */
+/* The key of settings for every device; no device has it as its id. */
 #define OVERRIDES_EVERY_DEVICE "*"
 
 typedef struct Overrides {

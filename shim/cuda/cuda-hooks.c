@@ -327,7 +327,7 @@ static void *hook_of(CudaEntry e) {
         return e < _CUDA_ENTRY_MAX ? hooks[e] : NULL;
 }
 
-/* For tests and tools: how often a function was called; UINT64_MAX: it is none that is counted. */
+/* For the demo and tests: how often a function was called; UINT64_MAX: calls of it are not counted. */
 _public_
 uint64_t xsched_cuda_count(const char *name);
 

@@ -108,8 +108,8 @@ typedef struct CudaQueueOps {
         void (*last_look)(CudaQueue *q); /* the process is about to end; releases the lock, which the caller took */
 } CudaQueueOps;
 
-/* Returns the queue of a launch, making it if needed; NULL: the launch passes as without us. `per_thread`: stream 0 is
- * the per-thread default stream. */
+/* Returns the queue of a launch, making it if needed; NULL: the launch passes as without the layer. `per_thread`:
+ * stream 0 is the per-thread default stream. */
 CudaQueue *cuda_queue_get(CudaStream stream, bool per_thread, const CudaQueueOps *ops);
 
 /* As cuda_queue_get(), but returns NULL for a stream without launches. */

@@ -165,7 +165,7 @@ NEXT(ioctl, raw_ioctl, int, (int, unsigned long, ...))
 NEXT(stat, raw_stat, int, (const char *, struct stat *) )
 NEXT(fstat, raw_fstat, int, (int, struct stat *) )
 
-/* The first call of each may come in a signal handler, where dlsym() has no business. */
+/* Look these up when the library is loaded: the first call may come in a signal handler, where dlsym() is not safe. */
 __attribute__((constructor)) static void resolve_all(void) {
         (void) next_open();
         (void) next_open64();

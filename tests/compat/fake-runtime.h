@@ -7,7 +7,7 @@
 
 #include "shim/compat/compat.h"
 
-/* A queue of device `device`, by any address that nobody else has. */
+/* A queue of device `device`, by any unused address. */
 HwQueueHandle fake_queue(const void *address, const char *device);
 
 /* What is launched is over at once, as from the beginning; or stays in flight until it is let go. */
@@ -21,5 +21,5 @@ void fake_forget(void);
 /* A LaunchCallback. */
 XResult fake_launch(HwQueueHandle hwq, void *data);
 
-/* Somebody waits for what is in flight. Waits for the n-th. */
+/* Some thread waits for what is in flight. Waits for the n-th. */
 void fake_await_finish(size_t n);

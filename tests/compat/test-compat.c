@@ -53,7 +53,7 @@ static void test_buffers(void **state) {
         assert_ok(XQueueProfileHwCommandCount(a.xq, &n));
         assert_int_equal(n, 5);
 
-        /* Dropped ones are not launched, and nobody waits for them. */
+        /* Dropped commands are not launched, and no thread waits for them. */
         assert_ok(XQueueSuspend(a.xq, kQueueSuspendFlagWaitIdle));
         HwCommandHandle dropped = submit(&a, data + 6);
         assert_ok(XQueueResume(a.xq, kQueueResumeFlagDropCommands));

@@ -339,7 +339,7 @@ static void jump(int sig) {
         siglongjmp(back, 1);
 }
 
-/* When the launch itself has been made: what is begun, and never made, nobody could count. */
+/* Once the launch itself has been made: a launch that was begun and never made cannot be counted. */
 static void jump_out(bool record) {
         if (pthread_equal(pthread_self(), jumper) && record == jumps_in_record &&
                         (record ? fake_cuda_launches() > before_launch : waits)) {
@@ -358,7 +358,7 @@ static void *launching_main(void *userdata) {
         return (void *) (uintptr_t) p;
 }
 
-/* Launches and waits until it is jumped away from, and after that. Natively nobody jumps. */
+/* Launches and waits until a signal handler jumps out of it, and after that. Natively no handler jumps. */
 static void jump_about(FakeStream s, uint64_t p) {
         static volatile int i;
 

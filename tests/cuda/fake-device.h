@@ -105,7 +105,7 @@ Stream *fake_stream_of(FakeStream handle, bool per_thread);
 /* A result of the driver's. */
 int fake_submit(Stream *s, Op what);
 
-/* Whether this thread may ask about work now: nobody else captures in global mode, or it is in relaxed mode itself.
+/* Whether this thread may ask about work now: no other thread captures in global mode, or this one is in relaxed mode.
  * With the lock. */
 bool fake_may_ask(void);
 

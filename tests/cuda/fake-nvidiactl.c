@@ -46,7 +46,7 @@ __attribute__((constructor)) static void configure(void) {
 }
 
 static int open_ours(void) {
-        /* A device of its own, that nobody else has open. */
+        /* A device of its own, that no other process has open. */
         int fd = NEXT(open)("/dev/full", O_RDWR | O_CLOEXEC);
 
         if (fd < 0 || fd >= FILES)

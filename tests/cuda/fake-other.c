@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A library of somebody else's: its name is all that matters. */
+/* Another project's library: only its name matters. */
 
 int fake_other(void);
 

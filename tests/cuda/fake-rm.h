@@ -39,8 +39,8 @@ void fake_rm_fail(unsigned after, uint32_t status);
 /* The channel is not enabled the next `times` times. */
 void fake_rm_refuse(uint32_t client, uint32_t channel, uint32_t status, unsigned times);
 
-/* Around calls that free an object or disable or enable channels, on the thread that calls. What it returns `before` is
- * the call's status; NVRM_OK: it is done. NULL: nobody is told. */
+/* Called around calls that free an object or disable or enable channels, on the thread that calls. What it returns
+ * `before` is the call's status; NVRM_OK: the call is made. NULL: no test asks. */
 typedef uint32_t (*FakeRmHook)(unsigned nr, bool before);
 void fake_rm_on_call(FakeRmHook f);
 
@@ -54,7 +54,7 @@ void fake_rm_set_cost(uint64_t ns); /* of a call that disables or enables */
 
 unsigned fake_rm_calls(void);              /* that disabled or enabled */
 unsigned fake_rm_disabled(uint32_t count); /* channels that were disabled just so often */
-unsigned fake_rm_sliced(uint64_t usec);    /* groups with that time slice; 0: nobody has set one */
+unsigned fake_rm_sliced(uint64_t usec);    /* groups with that time slice; 0: none was set */
 void fake_rm_on_change(void (*f)(void));
 
 /* fake-nvidiactl.c: calls of the driver's that came to files that are not its own. */

@@ -185,7 +185,8 @@ static void test_name_used_again(void **state) {
 
 /* --- refusals --- */
 
-/* One channel is not let go: the others run at once, and it as soon as the driver lets it, though nobody asks again. */
+/* The driver refuses to let one channel go: the others run at once, and that one as soon as the driver allows it,
+ * without another call of the program. */
 static void test_refused(void **state) {
         static const uint32_t why[] = {NVRM_BUSY_RETRY, NVRM_INVALID_ARGUMENT, NVRM_TIMEOUT};
 

@@ -120,7 +120,7 @@ static void test_freed_while_stopped(void **state) {
         assert_int_equal(fake_rm_disabled(0), COMPUTE - 1);
         unsigned before = fake_rm_calls();
         assert_int_equal(stop(1), 0);
-        assert_int_equal(fake_rm_calls() - before, 1); /* nobody who has gone was named */
+        assert_int_equal(fake_rm_calls() - before, 1); /* no freed object was named */
         assert_int_equal(stop(0), 0);
 }
 
@@ -138,7 +138,7 @@ static void test_ends(void **state) {
                 else if (how == 1)
                         assert_int_equal(user_unmake(&u, u.client), NVRM_OK);
                 else
-                        (void) close(u.fd); /* which nobody tells the layer */
+                        (void) close(u.fd); /* no call tells the layer */
                 assert_int_equal(fake_rm_disabled(1), 0);
                 assert_int_equal(stop(0), 0);
                 assert_int_equal(stop(1), 0);
@@ -294,7 +294,7 @@ static void test_threads(void **state) {
         assert_int_equal(fake_rm_disabled(1), COMPUTE);
 }
 
-/* A handler that makes such calls, on the thread that it has interrupted: they go through, and nobody waits. */
+/* A signal handler makes such calls on the thread that it has interrupted: they go through without waiting. */
 static volatile sig_atomic_t n_handled;
 
 static void on_signal(int sig) {

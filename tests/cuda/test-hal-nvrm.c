@@ -219,7 +219,7 @@ static void test_calls(void **state) {
         assert_int_equal(fake_rm_disabled(0), QUEUES * CHANNELS);
 }
 
-/* Its owner has freed a channel by a way that nobody saw: the others are held, and each once. */
+/* The program has freed a channel by a call that the layer did not see: the others are held, each once. */
 static void test_unknown_channel(void **state) {
         for (unsigned k = 0; k < CHANNELS; k++) {
                 TestQueue *t = test_queue(batch[(size_t) k * 13]);

@@ -3,8 +3,8 @@
 /*
  * Any path as a cgroup's
  *
- * Directories below a delegated cgroup are named by its owner. What they are taken for is text that ends, from the
- * path; and nobody becomes by a name below somebody's unit what root would have to call him.
+ * The owner of a delegated cgroup names the directories below it. What is made of a path is terminated text of that
+ * path; and no name below a user's unit makes a process what only root could have named it.
  */
 
 #include "cgroup/cgroup-path.h"

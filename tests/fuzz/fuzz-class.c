@@ -3,8 +3,8 @@
 /*
  * Any bytes as a class, and as its drop-in
  *
- * What comes of it is within the ranges; a [Match] that lost a line takes nobody, and what was good before stays when
- * it was good.
+ * Every value is within its range. A [Match] of which a line was refused matches no process, and a class that was good
+ * before the drop-in stays good.
  */
 
 #include <stdio.h>

@@ -3,8 +3,8 @@
 /*
  * Any bytes as KFD's mqds and hqds
  *
- * Nobody promises what stands in debugfs: whatever it is, the readers come to an end, and what they take from it is
- * within its ranges.
+ * The format of debugfs may change with every kernel. Whatever it holds, the readers come to an end, and every value
+ * that they read is within its range.
  */
 
 #include "common/macro.h"

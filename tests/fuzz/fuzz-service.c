@@ -155,7 +155,8 @@ static void check_manager(Manager *m) {
         }
 }
 
-/* Nobody else writes into its page: it says what the service means; and as the highest it runs when it is ready. */
+/* No other client writes into its page: the page has what the service has written, and as the highest it runs when it
+ * is ready. */
 static void check_honest(const Process *p) {
         const Queue *q = p->queues[0];
         uint32_t word = atomic_load(&q->page_slot->verdict);
@@ -189,7 +190,7 @@ static void scribble(Process *p, Input *in) {
         memcpy(page + offset, &value, 1U << (take(in, 1) % 4));
 }
 
-/* Messages belong to a connection; nobody is at the other end of this one. */
+/* Messages belong to a connection; this one has no other end. */
 static sd_bus *connection(void) {
         static sd_bus *bus;
         int pair[2];

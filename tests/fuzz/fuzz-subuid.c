@@ -3,8 +3,8 @@
 /*
  * Any bytes as /etc/subuid
  *
- * What is made of it is what a walk over its lines says for each uid at and beside the ends of ranges: the first line
- * that has it counts. Nobody becomes root, and who is no sub-uid stays who he is.
+ * For each uid at and beside the ends of ranges the table says what a walk over the lines says: the first line with the
+ * uid counts. No uid counts as root, and a uid that is no sub-uid counts as itself.
  */
 
 #include <stdio.h>

@@ -3,8 +3,8 @@
 /*
  * Any bytes as a unit's file, and as the drop-in to another
  *
- * Unit files are whoever's may write them; a user's are the user's. What comes of any is within the ranges, the same
- * each time, and of nothing but the lines of [X-XSched].
+ * Users write the unit files of their own managers. Every value is within its range, the same each time, and comes from
+ * lines of [X-XSched] alone.
  */
 
 #include <stdio.h>

@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Every method and every writable property that introspection names, called by somebody who may not, in every wrong
-form.
-
-The calls are those that would change something if they got through: right names, plausible values, others' objects.
-"""
+"""Calls every method and every writable property that introspection names, as a user without the right, in every wrong
+form. The calls would change something if they got through: right names, plausible values, others' objects."""
 
 import json
 import os

@@ -393,8 +393,8 @@ static void change_attribute(void) {
                 }
 }
 
-/* The thread has started when attack() begins: who forks while a thread starts can leave the child with locks of a
- * sanitizer's runtime that nobody gives back. */
+/* The thread has started when attack() begins: a fork while a thread starts can leave the child with locks of a
+ * sanitizer's runtime that no thread releases. */
 static pthread_barrier_t waiting;
 
 static void *wait_for_end(void *unused) {

@@ -196,7 +196,7 @@ def _getter(t):
 
 
 class Message:
-    """One that was received. Its body is read when somebody looks at it."""
+    """A message that was received. Its body is read on first use."""
 
     def __init__(self, kind, serial, fields, data, fds):
         self.type, self.serial, self.fds, self._data, self._signature = kind, serial, fds, data, fields.get(8, "")

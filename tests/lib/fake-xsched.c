@@ -90,7 +90,7 @@ static void drain_all(void) {
 static void *service(void *unused) {
         unsigned seed = fake.seed;
         (void) pthread_mutex_lock(&lock);
-        /* The first hold lasts until it has held somebody: however the threads are scheduled, one launch waits. */
+        /* The first hold lasts until it has held a launch, however the threads are scheduled. */
         while (held && seen.waited == 0 && !ending)
                 (void) pthread_cond_wait(&arrived, &lock);
         while (!ending) {
@@ -176,7 +176,7 @@ __attribute__((destructor)) static void report(void) {
         if (!path)
                 return;
 
-        /* Poll: the callbacks that end these come from threads that nobody here can wait for. */
+        /* Poll: the callbacks that end these come from threads that this library cannot join. */
         uint64_t until = now_ns() + EXIT_GRACE;
         while ((outstanding_sum() != 0 || atomic_load(&seen.drains) != atomic_load(&seen.drained)) &&
                         now_ns() < until) {
@@ -351,7 +351,7 @@ void xsched_queue_look(XschedQueue *q) {
         (void) pthread_once(&look_once, start_looking);
 }
 
-/* Of the other layer; without all of them none is believed. */
+/* Functions of the other layer; they are used only if all of them are there. */
 _public_
 int xsched_queue_get_state(XschedQueue *q) {
         return 0;

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Files whose close never ends: of a file system that is a process, as every user may have one (FUSE), and that leaves
-the question of whoever closes one unanswered for as long as it likes."""
+"""Files whose close never ends: of a file system in a process, as every user may have one (FUSE), which does not
+answer the request of a process that closes one."""
 
 import ctypes
 import errno

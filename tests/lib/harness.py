@@ -75,7 +75,7 @@ class Bus:
         os.chmod(path, 0o777)
 
     def restart(self):
-        """Killed, and another one in its place. Nobody stays connected."""
+        """Kills the bus and starts another one in its place: every connection is lost."""
         self.end()
         self.start_again()
 

@@ -18,7 +18,7 @@ LINGER_S = 600  # longer than any test waits
 
 
 class Lingering:
-    """A socket with data that nobody takes: whoever closes its last copy waits until somebody does."""
+    """A socket with data that no process reads: closing its last copy waits until one does."""
 
     def __init__(self, buffers=None):
         """Of an end at most so many bytes wait."""
@@ -48,8 +48,8 @@ class Lingering:
 
 
 def send_along(c, fds, interface, member, kind=dbus.CALL, path=PATH, destination=NAME):
-    """A message with descriptors, of which there is nothing in its body; an answer is to a call that nobody made.
-    Returns its serial."""
+    """A message with descriptors that its body does not name. A reply answers a call that was never made. Returns its
+    serial."""
     serial = c.next_serial()
     answer_to = 1 if kind == dbus.RETURN else None
     fields = ("o", path), ("s", interface), ("s", member), ("u", answer_to), ("s", destination), ("u", len(fds))
@@ -81,7 +81,7 @@ def crowd(path, n):
 
 
 def main():
-    """What takes long to close stays open here: the bus would be the one that waits, whoever it is for."""
+    """Keep descriptors open here that take long to close: otherwise the bus would be the one that waits."""
     c = dbus.Connection(sys.argv[1])
     owner = c.call(BUS, BUS_PATH, BUS, "GetNameOwner", "s", NAME)[0]
     denied, stranger = "org.freedesktop.DBus.Error.AccessDenied", Lingering()

@@ -86,7 +86,7 @@ def text_of(settings):
 
 
 class Agent:
-    """Does what it is told, as whoever it runs as. What is refused is an answer, too."""
+    """Does what it is told, as the user that it runs as. A refusal is an answer, too."""
 
     def __init__(self, address, program=None):
         self.c = dbus.Connection(address)

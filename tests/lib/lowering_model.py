@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What the administrator has said, and what follows from it for each group, client and queue: nobody has more."""
+"""What the administrator has set, and what follows from it for each group, client and queue: none may have more."""
 
 OF_NODES = ("Weight", "Max", "Min", "Period")  # never inherited
 CLASSES = {

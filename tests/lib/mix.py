@@ -46,7 +46,7 @@ KINDS = [Kind(usec, pattern) for usec in LENGTHS for pattern in PATTERNS]
 
 
 def calibrate(program, lengths=LENGTHS):
-    """{"device", "driver", "gpu", "cpu", "kernels": {usec: {"rounds", "ns"}}}; on a device that nobody else uses."""
+    """{"device", "driver", "gpu", "cpu", "kernels": {usec: {"rounds", "ns"}}}; on a device of its own."""
     r = subprocess.run(
         [program, "calibrate", *map(str, lengths)],
         stdout=subprocess.PIPE,

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/*
- * Included before everything else: what another build of the service has that another one does not
- *
- * A version, and with NEXT_LAYOUT a layout of the shared page that nobody else knows.
- */
+/* Included before everything else: a build of the service with another version, and with NEXT_LAYOUT another layout of
+ * the shared page, which no client knows */
 
 #include <config.h>
 

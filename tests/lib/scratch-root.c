@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/*
- * A directory that stands for the system's root
- */
+/* A directory in place of the system's root */
 
 #include "tests/lib/scratch-root.h"
 

@@ -25,7 +25,7 @@ import sys
 
 PASSED = {"OK", "EXPECTEDFAIL"}
 SKIPPED = {"SKIP"}
-# Those of HACKING.md. A suite without a test would be missed by nobody else.
+# The suites of HACKING.md. Nothing else would tell that a suite has no test any more.
 SUITES = {"unit", "model", "bus", "opencl", "cuda", "kfdsim", "fuzz", "system", "slurm", "vm"}
 GONE = re.compile(r"no longer in the archive: ([^\s'\"]+)")
 

@@ -142,7 +142,7 @@ static void *stream(void *unused) {
                 bool next = xsched_queue_begin_bounded(queues[0], run_launch, &l) == XSCHED_TRACKED;
 
                 if (!l.over)
-                        run_launch(&l); /* nobody watches: nobody has asked for room */
+                        run_launch(&l); /* the service does not watch: no launch has asked for room */
                 l = (Launch){.tracked = next};
         }
         run_launch(&l);

@@ -90,7 +90,7 @@ static struct {
         _Atomic uint32_t escape;
         uint64_t now;
         bool event, knock;
-        bool sleep;        /* somebody went to sleep */
+        bool sleep;        /* a thread went to sleep */
         unsigned n_stores; /* of the verdict word */
 
         /* what the service knows */
@@ -208,7 +208,7 @@ static unsigned choose(size_t *at, unsigned n) {
         return path.choice[(*at)++];
 }
 
-/* Runs until nobody can go on: all have ended, sleep, or wait for a message. */
+/* Runs until no thread can go on: all have ended, sleep, or wait for a message. */
 static void run_order(unsigned preemptions) {
         Side *last = NULL;
         size_t at = 0;

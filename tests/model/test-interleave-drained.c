@@ -156,7 +156,7 @@ static void check_drained(void) {
         CHECK(page_slot_in_flight(w.slot.outstanding, w.slot.waiters) == w.in_flight);
 }
 
-/* A launch that read run can be in flight over the hold: the one of slack. Then nobody need say when. */
+/* A launch that has read "run" can be in flight over the hold: the one of slack. Its end need not be told. */
 static void check_drained_but_for_slack(void) {
         CHECK(page_slot_in_flight(w.slot.outstanding, w.slot.waiters) == w.in_flight);
         CHECK(!w.draining || w.in_flight > 0);

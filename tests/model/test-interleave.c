@@ -65,7 +65,7 @@ static void clock_tick(void) {
                         sides[i].asleep = false;
 }
 
-/* Once at any time, and then as long as there is somebody whom it matters to. */
+/* Once at any time, and then while a thread is left that it can affect. */
 static void clock_ticks(void) {
         for (;;) {
                 clock_tick();

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What jobs used of GPUs stands in Slurm's accounting; on nodes as in the examples, where jobs share GPUs by shards."""
+"""Slurm's accounting has what jobs used of GPUs; on nodes as in the examples, where jobs share GPUs by shards."""
 
 import os
 import re
@@ -26,7 +26,7 @@ def read(name):
 class Accounting(ClusterCase):
     @classmethod
     def start(cls):
-        """By the examples, with this cluster's nodes and partitions, and devices that nobody uses."""
+        """By the examples, with this cluster's nodes and partitions, and devices that no other job uses."""
         lines = read("slurm.conf")
         node = re.search(r"Gres=\S+", next(i for i in lines if i.startswith("NodeName="))).group()
         known = [i.split("=")[0] for i in cluster.CONFIG.splitlines()] + ["NodeName", "PartitionName"]

@@ -18,7 +18,7 @@ INTERACTIVE, BATCH, IDLE = 50, -50, -200
 
 class Mapping(ClusterCase):
     def test_batch_step_and_extern(self):
-        """All of a job has its partition's class, whoever started it there."""
+        """All processes of a job have its partition's class, whichever user started them there."""
         job = self.sbatch("-p", "online", "-w", "n1", script=["{client} &", "srun {client} &", "wait"])
         batch, step = self.client_of_step(job, "batch"), self.client_of_step(job, "0")
         session, adopted = self.adopt(job)
@@ -100,7 +100,7 @@ class Requests(ClusterCase):
         self.assertEqual(
             self.priority(SLURM_JOB_QOS="urgent", SLURM_JOB_PARTITION="online", SLURM_SPANK_class="system"), BATCH
         )
-        # A configuration of the job's own, whose controller answers nobody, or says what he likes.
+        # The job's own configuration names a controller that does not answer, or answers what the user likes.
         evil = f"ClusterName=evil\nSlurmctldHost=evil({cluster.ADDRESS})\nSlurmctldPort=9\n"
         inside.write("/run/pocl/evil.conf", evil)
         self.assertEqual(self.priority("--export=ALL,SLURM_CONF=/run/pocl/evil.conf,PATH=/run/pocl:/usr/bin"), BATCH)

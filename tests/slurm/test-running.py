@@ -181,7 +181,7 @@ class Environment(RunningCase):
 
     @unittest.skipUnless(os.path.exists(f"{CUDA}/cuda-app"), "built without CUDA")
     def test_cuda(self):
-        """Where there is a GPU of NVIDIA's: a program of CUDA, with a driver's library that stands in."""
+        """Where there is an NVIDIA GPU: a program of CUDA, with a stand-in for the driver's library."""
         self.assertEqual(self.variable("LD_PRELOAD"), "")
         os.mknod("/dev/nvidiactl")
         self.addCleanup(os.unlink, "/dev/nvidiactl")

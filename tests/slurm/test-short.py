@@ -91,7 +91,7 @@ class Short(ClusterCase):
 
     def test_accounting(self):
         """As much as was logged, which is as long as it worked."""
-        # Beside somebody else, so that each launch is counted.
+        # Beside another client, so that each launch is counted.
         other, _ = self.task("-p", "other")
         task, client = self.task("-p", "other", "-J", "counted")
         job = self.number_of("counted")

@@ -133,7 +133,7 @@ uint32_t watch(const Queue *q) {
         return atomic_load(&q->page_slot->watch);
 }
 
-/* What tells its edges is what it is believed to be; the others are looked at. */
+/* A queue that is watched has the state that its edges told; the others are looked at. */
 static void check_watch(const Queue *q) {
         assert_int_equal(watch(q), queue_slot(q)->watch);
         assert_int_equal(q->quick.looked, queue_slot(q)->watch == PAGE_WATCH_COUNTED);

@@ -327,7 +327,7 @@ static void on_owner(const char *owner, void *userdata) {
         (void) snprintf(p->owner, sizeof(p->owner), "%s", owner);
 }
 
-/* Names are not believed from a sender that is not the bus. */
+/* Signals about names are ignored from a sender that is not the bus. */
 static void test_owner(void **state) {
         Peer p;
 

@@ -296,7 +296,7 @@ static void test_reset(void **state) {
         assert_int_equal(gate_begin(&x->gate, GATE_WAIT), 1);
         gate_reset(&x->gate, true);
         gate_complete(&x->gate, 1, 0);
-        assert_int_equal(fake_counted(x->f, 0), 1); /* another process's business */
+        assert_int_equal(fake_counted(x->f, 0), 1); /* another process's bit */
         assert_int_equal(counters(&x->gate).launches, 0);
         assert_int_equal(gate_begin(&x->gate, GATE_WAIT), 0);
         assert_int_equal(atomic_load(&fake_slot(x->f, 0)->submitted), 1);

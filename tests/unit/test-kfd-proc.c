@@ -408,7 +408,7 @@ static void descriptors_find_their_queues(void **state) {
         kfd_proc_queues_done(&q);
 }
 
-/* One contradiction, and nothing is believed. */
+/* After one contradiction the whole file is refused. */
 static void contradictions(void **state) {
         KfdProcQueue *order[3];
         KfdProcQueues q;

@@ -448,7 +448,7 @@ static void test_what_flies(void **state) {
         assert_true(ladder_queue_drain(t.l) > NSEC_PER_MSEC);
         forget_release(t.l);
 
-        /* Nothing of it is believed beyond bounds, and none of it where nothing is in flight. */
+        /* The client's numbers count within bounds only, and not at all where nothing is in flight. */
         fly(t.l, UINT64_MAX, 0);
         assert_true(ladder_queue_drain(t.l) <= COSTS_DRAIN_MAX_NS);
         fly(t.l, UINT64_MAX, UINT64_MAX);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/*
- * [Match]: which processes a class takes, by what can be believed and by what cannot
- */
+/* [Match]: which processes a class takes, by what the kernel says of them and by what they say themselves */
 
 #include <pwd.h>
 #include <unistd.h>

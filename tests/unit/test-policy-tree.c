@@ -469,7 +469,7 @@ static void test_late(void **state) {
         assert_in_range(b->usage.run_ns, a->usage.run_ns / 100 * 98, a->usage.run_ns / 100 * 102);
 }
 
-/* A caller whose clock went back is not believed. */
+/* Times of a caller whose clock went back are ignored. */
 static void test_time_goes_back(void **state) {
         _cleanup_(harness_freep)
         Harness *h = make(1);

@@ -343,7 +343,7 @@ static void case_refused_for_now(void) {
         CHECK(scheduler_until(s, counters().queues == 1));
 }
 
-/* A connection that is another user's by now is not believed: the next attempt is made over one of its own. */
+/* A connection that belongs to another user by now is not used: the next attempt makes one of its own. */
 static void case_denied(void) {
         FakeScheduler *s = scheduler();
 

@@ -47,7 +47,7 @@ typedef struct Table {
         size_t n_columns;
         Row *rows;
         size_t n_rows;
-        /* The table's own business: */
+        /* Written by the table alone: */
         uint32_t hidden;  /* columns without room */
         size_t depth_max; /* deeper rows are at this depth, where there is no room for more */
 } Table;

@@ -21,7 +21,7 @@ void value_done(Value *v) {
         *v = (Value){};
 }
 
-/* A byte that is no UTF-8 becomes \xNN: names of processes and cgroups are any bytes, and neither a table nor JSON
+/* Bytes that are not UTF-8 become \xNN: names of processes and cgroups are any bytes, and neither a table nor JSON
  * takes them. */
 static char *to_utf8(const char *s) {
         char *text = malloc(4 * strlen(s) + 1), *to = text;

@@ -24,8 +24,8 @@ typedef struct Target {
 /* Tells why a process is no client; with its id, also what its library says of that. Returns EXIT_FAILURE. */
 int target_client_failed(const Ctl *c, const sd_bus_error *e, int r, const char *what, const char *pid);
 
-/* Tells why a group is none; where processes of its unit say why they are not registered, that, too. Returns
- * EXIT_FAILURE. */
+/* Tells why a name is not a group of the service, and why processes of its unit are not registered, where they say so.
+ * Returns EXIT_FAILURE. */
 int target_group_failed(Ctl *c, const Target *t, const sd_bus_error *e);
 
 /* Gives a group's object, beside what it has from the bus, a property Unregistered where a process of its unit is no

@@ -12,7 +12,7 @@
  * priority". A new string, NULL without memory. */
 char *wait_describe(const Value *wait);
 
-/* The reason of what the service knows nothing of: a process of the group that is no client. It is the tool's own. */
+/* The reason for a process of the group that is not a client. The service does not know it: xschedctl finds it. */
 #define WAIT_UNREGISTERED "unregistered"
 
 /* Never NULL. */

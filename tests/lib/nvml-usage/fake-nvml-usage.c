@@ -44,7 +44,7 @@ _public_
 int nvmlInit_v2(void) {
         char mode[256];
 
-        puts("ran 1 1"); /* nobody may hear that */
+        puts("ran 1 1"); /* the service must not read this */
         if (streq(read_mode(mode, sizeof(mode)), "crash"))
                 abort();
         return streq(mode, "refuse") ? 9 : 0;
