@@ -19,9 +19,9 @@ import { _ } from "./words.js";
 
 export const NAME = "org.xsched.Scheduler";
 export const PATH = "/org/xsched/Scheduler";
-export const UNIT = "xsched.service";
 const ACTIONS = "org.xsched";
 const TURN_MS = 1000;
+const AGAIN_MS = 1000;
 const PROPERTIES = "org.freedesktop.DBus.Properties";
 
 export class Bus {
@@ -35,16 +35,7 @@ export class Bus {
 
     start(callbacks) {
         this.callbacks = callbacks;
-        this.daemon = cockpit.dbus("org.freedesktop.DBus", { bus: "system" });
-        this.daemon.subscribe(
-            { interface: "org.freedesktop.DBus", member: "NameOwnerChanged", arg0: NAME },
-            (path, iface, signal, args) => this.setOwner(args[2])
-        );
-        this.daemon
-            .call("/org/freedesktop/DBus", "org.freedesktop.DBus", "NameHasOwner", [NAME], { type: "s" })
-            .then(reply => this.setOwner(reply[0] ? "somebody" : ""))
-            .catch(() => this.setOwner(""));
-        this.daemon.addEventListener("close", () => this.setOwner(""));
+        this.watch();
 
         /* With administrative access switched on or off, another bridge speaks for the person. */
         this.superuser = cockpit.dbus(null, { bus: "internal" }).proxy("cockpit.Superuser", "/superuser");
@@ -59,6 +50,21 @@ export class Bus {
         });
         cockpit.addEventListener("visibilitychange", () => cockpit.hidden || this.turn());
         window.setInterval(() => this.turn(), TURN_MS);
+    }
+
+    /* Whether the service is there. A channel that is closed is opened again, and asked anew. */
+    watch() {
+        const daemon = cockpit.dbus("org.freedesktop.DBus", { bus: "system" });
+
+        daemon.subscribe(
+            { interface: "org.freedesktop.DBus", member: "NameOwnerChanged", arg0: NAME },
+            (path, iface, signal, args) => this.setOwner(args[2])
+        );
+        daemon
+            .call("/org/freedesktop/DBus", "org.freedesktop.DBus", "NameHasOwner", [NAME], { type: "s" })
+            .then(reply => this.setOwner(reply[0] ? "somebody" : ""))
+            .catch(() => this.setOwner(""));
+        daemon.addEventListener("close", () => window.setTimeout(() => this.watch(), AGAIN_MS));
     }
 
     setOwner(owner) {
@@ -88,8 +94,11 @@ export class Bus {
 
         this.client = client;
         client.addEventListener("close", () => {
-            if (this.client === client)
-                this.client = null;
+            if (this.client !== client)
+                return;
+            /* By the bridge, or the bus: the service may be there all the same. */
+            this.disconnect();
+            window.setTimeout(() => !this.client && this.present && this.connect(), AGAIN_MS);
         });
         for (const iface of [PROPERTIES, NAME])
             client.subscribe({ interface: iface, path_namespace: PATH }, (path, from, signal, args) => {
@@ -197,14 +206,4 @@ function encode(name) {
 /* A setting as the bus has it. */
 export function variant(type, value) {
     return { t: type, v: value };
-}
-
-export function startService() {
-    const systemd = cockpit.dbus("org.freedesktop.systemd1", { bus: "system", superuser: "try" });
-
-    return Promise.resolve(
-        systemd.call("/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager", "StartUnit", [UNIT, "replace"], {
-            type: "ss",
-        })
-    ).finally(() => systemd.close());
 }

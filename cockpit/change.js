@@ -13,7 +13,7 @@
  *   mayStore: whether it can be kept for good; whyNot: a text, where it cannot
  *   ownOnly: whether only what the owner has set can be forgotten
  *   show(key, value) -> text
- *   preview(flags, settings) -> Promise of key -> value; lines(then) -> Promise of more lines of the table
+ *   preview(flags, settings) -> Promise of key -> value; lines(flags, settings) -> Promise of more lines of the table
  *   set(flags, settings), restore(expected, layers) -> Promise
  *
  * Others may change the same at the same time. What they did is said before anything is written over it, and it takes
@@ -145,7 +145,7 @@ export class ChangeDialog {
         let table, refused;
 
         try {
-            table = await this.table(await this.what.preview(flags, settings));
+            table = await this.table(await this.what.preview(flags, settings), flags, settings);
         } catch (error) {
             refused = error;
         }
@@ -161,15 +161,15 @@ export class ChangeDialog {
         replace(this.preview, el("h3", {}, _("What that would do")), what);
     }
 
-    async table(then) {
+    async table(then, flags, settings) {
         const { show, lines } = this.what, { now } = this;
         const changed = [...this.fields.values()]
             .filter(({ key }) => now[key] !== then[key] || key in this.edits)
             .map(({ key, label }) => [label, show(key, now[key]), show(key, then[key])]);
-        const head = ["", _("Now"), _("Then")].map(text => el("th", { scope: "col" }, text));
+        const head = [el("td", {}), ...[_("Now"), _("Then")].map(text => el("th", { scope: "col" }, text))];
         const line = ([what, before, after]) =>
             el("tr", {}, el("th", { scope: "row" }, what), el("td", {}, before), el("td", {}, after));
-        const all = [...changed, ...(lines ? await lines(then) : [])];
+        const all = [...changed, ...(lines ? await lines(flags, settings) : [])];
 
         return all.length > 0
             ? el("table", {}, el("thead", {}, el("tr", {}, head)), el("tbody", {}, all.map(line)))

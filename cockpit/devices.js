@@ -3,12 +3,17 @@
 /* The overview: a card for each device, with what it does, who has it, and its timeline. */
 
 import { button, el, order, setText } from "./dom.js";
+import { Histogram } from "./histogram.js";
 import { Timeline } from "./timeline.js";
 import { _, bytes, degrees, format, percent, shortName, watts } from "./words.js";
 
 class Card {
     constructor(device, actions) {
-        this.timeline = new Timeline(device.id);
+        this.latency = new Histogram(
+            _("From ready to running"),
+            _("How long what was ready waited until it was let run; 0 for what need not wait.")
+        );
+        this.timeline = new Timeline(device.id, this.latency.element);
         this.actions = actions;
         this.facts = el("dl", { class: "facts" });
         this.values = new Map();
@@ -20,9 +25,12 @@ class Card {
         this.element = el(
             "article",
             { class: "card device", "data-device": device.id, "aria-label": device.name || device.id },
-            el("header", {}, el("div", {}, this.title, el("span", { class: "subtle id" }, device.id)), el("div", {
-                class: "beside",
-            }, this.policy, this.change)),
+            el(
+                "header",
+                {},
+                el("div", {}, this.title, device.name && el("span", { class: "subtle id" }, device.id)),
+                el("div", { class: "beside" }, this.policy, this.change)
+            ),
             this.facts,
             this.timeline.element
         );
@@ -41,11 +49,13 @@ class Card {
     }
 
     update(model, device) {
-        const m = device.metrics, facts = [];
-        const most = [...model.recent(device.id, 1500)].sort((a, b) => b[1].run - a[1].run)[0];
+        const m = model.metrics(device), facts = [];
+        const most = [...model.recent(device.id, 2000)].sort((a, b) => b[1].run - a[1].run)[0];
 
         facts.push(this.fact(_("In use"), percent(model.busy(device.id))));
-        facts.push(this.fact(_("Has it now"), most && most[1].run > 0.005 ? shortName(most[0]) : _("nobody")));
+        const runs = most && most[1].run > 0.005;
+
+        facts.push(this.fact(_("Has it now"), runs ? shortName(most[0]) || _("others") : _("nobody")));
         if (m.Utilisation !== undefined)
             facts.push(this.fact(_("Busy, as the driver says"), percent(m.Utilisation / 100)));
         if (m.VRAMTotal)
@@ -58,6 +68,8 @@ class Card {
         order(this.facts, facts);
         setText(this.policy, format(_("policy $0, turns of $1 ms"), device.policy, device.timeslice_usec / 1000));
         this.timeline.update(model, device.name || device.id, this.actions.choose);
+        if (device.readyToRun)
+            this.latency.update(device.readyToRun, model.end());
     }
 }
 

@@ -6,7 +6,7 @@ import { NAME } from "./bus.js";
 import { holds, NAMES, readChain, show } from "./chain.js";
 import { ChangeDialog, NOT_KEPT } from "./change.js";
 import { readLayers, restoreLayers } from "./layers.js";
-import { sharesAsked } from "./shares.js";
+import { askShares, isAskable } from "./shares.js";
 import { _, format, percent, shortName } from "./words.js";
 
 const GROUP = `${NAME}.Group`;
@@ -75,7 +75,7 @@ export class GroupChange {
 
                     return Object.fromEntries(Object.entries(then).map(([key, value]) => [key, value.v]));
                 },
-                lines: then => this.shareLines(then),
+                lines: (flags, edits) => this.shareLines(flags, edits),
                 set: (flags, edits) => this.call("Set", flags, edits),
                 restore: (expected, layers) => restoreLayers(this.bus, this.name, expected, layers),
             },
@@ -84,24 +84,27 @@ export class GroupChange {
     }
 
     /* On each device: what it is to get while all that wanted the device in the last minute still do. */
-    shareLines(then) {
-        const lines = [];
+    async shareLines(flags, edits) {
+        const { bus, model, name } = this, isHere = n => model.isWithin(n, name), wanting = [];
 
-        for (const device of this.model.devices.values()) {
-            const wanting = new Set(this.model.recent(device.id, 60000).keys());
-            const wants = [...wanting].some(n => this.model.isWithin(n, this.name));
+        for (const [device, names] of model.wanting(60000))
+            if (names.some(isHere))
+                wanting.push([device, names]);
+            else if (this.hasQueue(device))
+                wanting.push([device, [...names, name]]);
+        if (!isAskable(wanting))
+            return [];
+        const changes = [["", 0, {}], [name, flags, edits]];
+        const replies = await Promise.all(changes.map(change => askShares(bus, wanting, ...change)));
+        const [before, after] = replies.map(
+            list => new Map(list.filter(([, group]) => group === name).map(([device, , part]) => [device, part]))
+        );
 
-            if (device.policy !== "tree" || !(wants || this.hasQueue(device.id)))
-                continue;
-            if (!wants)
-                wanting.add(this.name);
-            const asked = change => sharesAsked(this.model.groups, [...wanting], change).get(this.name);
-            const before = asked(null), after = asked({ ...then, name: this.name });
-
-            if (before !== undefined && after !== undefined)
-                lines.push([format(_("Share of $0"), device.name || device.id), percent(before), percent(after)]);
-        }
-        return lines;
+        return [...before].map(([id, part]) => [
+            format(_("Share of $0"), model.devices.get(id)?.name || id),
+            percent(part),
+            percent(after.get(id) ?? 0),
+        ]);
     }
 
     hasQueue(device) {

@@ -5,18 +5,23 @@
 /* global cockpit */
 
 import { Actions } from "./actions.js";
-import { Bus, startService } from "./bus.js";
+import { Bus } from "./bus.js";
 import { Devices } from "./devices.js";
 import { Alerts } from "./dialog.js";
 import { button, el, order, replace, setText } from "./dom.js";
+import { Histogram } from "./histogram.js";
 import { Model, SPAN_MS } from "./model.js";
+import { askShares, isAskable } from "./shares.js";
 import { Tree } from "./tree.js";
 import { tryIt } from "./tryit.js";
-import { _, format, problem } from "./words.js";
+import { startService, UNIT, whyNotRunning } from "./unit.js";
+import { _, format, isOlder, problem } from "./words.js";
 
-const MEASURE_EVERY = 3; /* turns */
+const MEASURE_EVERY = 3; /* turns of those that are not the record's */
 const LATE_MS = 3000;
-const DESCRIBE_EVERY = 5; /* turns, however often something comes and goes */
+const DESCRIBE_EVERY = 3, OF_MANY = 6; /* turns, however often something comes and goes: of few objects, and of many */
+const MANY = 200;
+const NOT_SUPPORTED = "org.freedesktop.DBus.Error.NotSupported";
 
 class Page {
     constructor(root) {
@@ -24,7 +29,8 @@ class Page {
         this.model = new Model();
         this.bus = new Bus();
         this.turns = 0;
-        this.unmeasured = new Set(); /* devices that cannot be measured */
+        this.measured = 0;
+        this.unmeasured = new Map(); /* devices that could not be: how often, and until which turn they are left */
         this.alerts = new Alerts();
         this.actions = new Actions(this.bus, this.model, this.alerts, () => this.refresh());
         this.devices = new Devices({
@@ -35,6 +41,10 @@ class Page {
         this.tree = new Tree({ menu: (key, opener) => this.actions.menu(key, opener) });
         this.degraded = el("div", { class: "alert warning", hidden: true });
         this.silent = el("div", { class: "alert warning silent", role: "status", hidden: true });
+        this.decisions = new Histogram(
+            _("From ready to decided"),
+            _("How long the service took to decide, of what became ready.")
+        );
         this.version = el("p", { class: "subtle version" });
         this.readOnly = el("p", { class: "subtle read-only", hidden: true });
         this.content = [
@@ -44,13 +54,14 @@ class Page {
             this.degraded,
             this.devices.element,
             this.tree.element,
-            this.version,
+            el("section", { class: "service", "aria-label": _("Service") }, this.decisions.element, this.version),
         ];
     }
 
     start() {
         cockpit.translate();
         document.title = _("GPU scheduling");
+        document.documentElement.lang = (cockpit.language || "en").replace("_", "-");
         this.say(_("Loading…"));
         this.bus.start({
             onpresent: () => this.begin(),
@@ -69,21 +80,32 @@ class Page {
         this.model.clear();
         this.stale = true;
         this.described = -Infinity;
-        this.until = null;
+        this.since = null;
+        this.sharesOf = null;
         this.failures = 0;
+        this.older = null;
         this.unmeasured.clear();
         this.isShown = false;
     }
 
     gone() {
         const failed = el("p", { class: "error", role: "alert" });
+        const journal = button(
+            _("Journal of the service"),
+            () => cockpit.jump(`/system/logs#/?priority=debug&service=${UNIT}`),
+            { class: "button plain journal", hidden: true }
+        );
+        const tell = error => {
+            setText(failed, problem(error));
+            journal.hidden = false;
+        };
         const start = button(
             _("Start the service"),
             () => {
                 start.disabled = true;
                 setText(failed, "");
                 startService()
-                    .catch(error => setText(failed, format(_("It could not be started: $0"), problem(error))))
+                    .catch(error => tell({ message: format(_("It could not be started: $0"), problem(error)) }))
                     .finally(() => (start.disabled = false));
             },
             { class: "button primary" }
@@ -95,9 +117,11 @@ class Page {
             _("The GPU scheduler does not run"),
             el("p", {}, _("xsched.service is not there. Programs use the GPU as if there were no scheduler.")),
             el("p", {}, _("This page shows it again as soon as it is back.")),
-            start,
-            failed
+            failed,
+            el("div", { class: "buttons" }, start, journal)
         );
+        /* It may have failed by itself. */
+        whyNotRunning().then(why => why && failed.isConnected && !failed.textContent && tell({ message: why }));
     }
 
     /* In place of all that is shown. */
@@ -157,23 +181,65 @@ class Page {
 
     /* --- one call a second --- */
 
+    /* Every other one reads the record, which has each second; in between it is what there is to ask. What comes and
+     * goes is looked at first. */
     turn() {
         const n = this.turns++;
 
-        if (this.stale && n - this.described >= DESCRIBE_EVERY)
-            return this.describe(n);
-        if (!this.model.history && this.model.samples.length > 0)
-            return this.history();
-        if (n % MEASURE_EVERY === 0) {
-            const measure = this.measure();
+        if (!this.isShown)
+            return this.describe(n); /* nothing is shown before it */
+        const isMany = this.model.clients.size + this.model.groups.size > MANY;
 
-            if (measure)
-                return measure;
-        }
+        if (this.stale && n - this.described >= (isMany ? OF_MANY : DESCRIBE_EVERY))
+            return this.describe(n);
+        if (n % 2 === 0 || this.model.until === null)
+            return this.record();
+        return this.shares() || (Math.floor(n / 2) % MEASURE_EVERY === 1 && this.measure()) || this.statistics();
+    }
+
+    statistics() {
         return this.bus.call("ListStatistics", "t", [0]).then(reply => {
-            this.stale ||= this.model.statistics(reply[0], performance.now());
+            this.stale ||= this.model.statistics(reply[0]);
             this.show();
         });
+    }
+
+    /* First what time it is there, then the last minute, then what has come since. */
+    record() {
+        const since = this.since ?? Number.MAX_SAFE_INTEGER;
+
+        return this.bus.call("GetRecord", "tt", [since, 0]).then(reply => {
+            if (this.since === null) {
+                this.since = Math.max(1, reply[0] - SPAN_MS * 1000);
+                return;
+            }
+            this.model.record(reply);
+            this.since = reply[0];
+            this.show();
+        });
+    }
+
+    /* Where others want a device than did, or settings have changed; else nothing. */
+    shares() {
+        const wanting = this.model.wanting(), of = JSON.stringify([this.model.changes, wanting]);
+
+        if (of === this.sharesOf)
+            return null;
+        this.sharesOf = of;
+        if (!isAskable(wanting)) {
+            this.model.shares([]);
+            return null;
+        }
+        return askShares(this.bus, wanting)
+            .then(list => this.model.shares(list))
+            .catch(error => {
+                if (isOlder(error))
+                    this.older = problem(error);
+                else
+                    this.sharesOf = null; /* once more */
+                throw error;
+            })
+            .then(() => this.show());
     }
 
     /* For somebody who has just changed something. */
@@ -198,38 +264,29 @@ class Page {
             });
     }
 
-    /* What was before the page was opened: first what time it is there, then the last minute. */
-    history() {
-        const since = this.until === null ? Number.MAX_SAFE_INTEGER : Math.max(1, this.until - SPAN_MS * 1000);
-
-        return this.bus
-            .call("GetRecord", "tt", [since, 0])
-            .then(reply => {
-                if (this.until === null) {
-                    this.until = reply[0];
-                    return;
-                }
-                this.model.record(reply, performance.now());
-                this.show();
-            })
-            .catch(error => {
-                this.model.history = true;
-                throw error;
-            });
-    }
-
-    /* The service never measures by itself. One device at a time; none where that cannot be done. */
+    /* The service never measures by itself. One device at a time; none where that cannot be done. What has failed may
+     * work later: it is tried again, less and less often. */
     measure() {
-        const all = [...this.model.devices.values()].filter(d => d.id.startsWith("pci:") && !this.unmeasured.has(d.id));
+        const all = [...this.model.devices.values()].filter(
+            d => d.id.startsWith("pci:") && !((this.unmeasured.get(d.id)?.until ?? 0) > this.turns)
+        );
 
         if (all.length === 0)
             return null;
-        const device = all[Math.floor(this.turns / MEASURE_EVERY) % all.length];
+        const { id } = all[this.measured++ % all.length], times = this.unmeasured.get(id)?.times ?? 0;
 
         return this.bus
-            .call("Measure", "t", [0], this.bus.devicePath(device.id), "org.xsched.Scheduler.Device")
-            .then(reply => this.model.measured(device.id, reply[0]))
-            .catch(() => this.unmeasured.add(device.id));
+            .call("Measure", "t", [0], this.bus.devicePath(id), "org.xsched.Scheduler.Device")
+            .then(reply => {
+                this.unmeasured.delete(id);
+                this.model.measured(id, reply[0]);
+            })
+            .catch(error =>
+                this.unmeasured.set(id, {
+                    times: times + 1,
+                    until: error.name === NOT_SUPPORTED ? Infinity : this.turns + Math.min(300, 3 << times),
+                })
+            );
     }
 
     /* --- what is shown --- */
@@ -242,11 +299,15 @@ class Page {
             order(this.root, this.content);
             this.ready();
         }
-        this.degraded.hidden = this.model.degraded.length === 0;
-        setText(this.degraded, format(_("Not all is well: $0"), this.model.degraded.join("; ")));
+        const ills = [...this.model.degraded, ...(this.older ? [this.older] : [])];
+
+        this.degraded.hidden = ills.length === 0;
+        setText(this.degraded, format(_("Not all is well: $0"), ills.join("; ")));
         this.devices.update(this.model);
         this.tree.update(this.model);
         setText(this.version, format("xsched $0", this.model.version));
+        if (this.model.decisions)
+            this.decisions.update(this.model.decisions, this.model.end());
     }
 }
 

@@ -2,11 +2,13 @@
 
 /*
  * What is known of the service: devices, groups, processes and queues, and what the last minute was spent on. Pure: no
- * page and no bus. Times of samples are milliseconds of performance.now(), parts of the time are 0 to 1.
+ * page and no bus. What was spent comes from the service's record, which misses nothing, however seldom it is read.
+ * Times of samples are milliseconds of the service's clock, parts of the time are 0 to 1.
  */
 
 export const SPAN_MS = 60000;
 const RECENT_MS = 5000;
+const MEASURED_USEC = 30e6; /* what was measured longer ago is not shown as what is; the more devices, the seldomer */
 const GROUP_KEYS = {
     class: "Class",
     priority: "Priority",
@@ -64,8 +66,10 @@ export class Model {
         this.clients = new Map();
         this.queues = new Map();
         this.samples = [];
-        this.counters = null;
-        this.history = false;
+        this.until = null; /* of the record, as the service has it */
+        this.decisions = null;
+        this.asked = new Map();
+        this.changes = 0; /* of what shares are divided by */
     }
 
     /* --- everything at once --- */
@@ -74,6 +78,7 @@ export class Model {
         const all = JSON.parse(text);
         const kept = this.groups;
 
+        this.changes++;
         this.version = all.version;
         this.degraded = all.degraded;
         this.canStore = all.can_store;
@@ -98,6 +103,7 @@ export class Model {
     changed(path, iface, values) {
         const [kind, name] = path.split("/").slice(4);
 
+        this.changes += kind === "group" || kind === "device";
         if (kind === "group") {
             const group = this.groups.get(unescape(name));
 
@@ -122,8 +128,7 @@ export class Model {
     /* --- counters --- */
 
     /* ListStatistics. Whether it names what is not known yet, or no more. */
-    statistics(list, now) {
-        const counters = { now, devices: new Map(), groups: new Map() }, named = new Set();
+    statistics(list) {
         let stale = false;
 
         for (const group of this.groups.values())
@@ -134,30 +139,22 @@ export class Model {
             if (kind === "device") {
                 const known = this.devices.get(device);
 
-                counters.devices.set(device, { busy: get("BusyUSec"), kept: get("KeptUSec") });
                 stale ||= !known;
                 if (known) {
                     known.ready = get("NReady");
                     known.entities = get("NEntities");
+                    known.readyToRun = get("ReadyToRunHistogram");
                     this.measured(device, get("Metrics") || {});
                 }
             } else if (kind === "group") {
-                counters.groups.set(`${device}\n${name}`, {
-                    name,
-                    device,
-                    run: get("RunUSec"),
-                    wait: get("WaitUSec"),
-                    kept: get("KeptUSec"),
-                });
-                named.add(name);
                 stale ||= !this.groups.has(name);
                 this.tell(name, device, get);
             } else if (kind === "service") {
                 this.degraded = get("Degraded") || [];
+                this.decisions = get("DecisionHistogram");
                 stale ||= get("NClients") !== this.clients.size || get("NQueues") !== this.queues.size;
             }
         }
-        this.sample(counters);
         return stale;
     }
 
@@ -175,55 +172,21 @@ export class Model {
     measured(device, metrics) {
         const known = this.devices.get(device);
 
-        if (known && Object.keys(metrics).length > 0)
+        if (known)
             known.metrics = Object.fromEntries(Object.entries(metrics).map(([key, value]) => [key, value.v]));
     }
 
-    sample(counters) {
-        const before = this.counters;
+    /* --- the last minute --- */
 
-        this.counters = counters;
-        if (!before || counters.now <= before.now)
-            return;
-        const usec = (counters.now - before.now) * 1000;
-        const sample = { begin: before.now, end: counters.now, devices: new Map() };
-
-        for (const [id, d] of counters.devices) {
-            const was = before.devices.get(id) || d;
-
-            sample.devices.set(id, {
-                busy: ratio(d.busy - was.busy, usec),
-                kept: ratio(d.kept - was.kept, usec),
-                groups: new Map(),
-            });
-        }
-        for (const [key, g] of counters.groups) {
-            const was = before.groups.get(key) || { run: 0, wait: 0 };
-            const run = (g.run - was.run) / usec, wait = (g.wait - was.wait) / usec;
-
-            if (run > 0 || wait > 0)
-                sample.devices.get(g.device)?.groups.set(g.name, { run: Math.max(0, run), wait: Math.max(0, wait) });
-        }
-        sample.devices.forEach(d => share(d.groups, d.busy));
-        this.add(sample);
-    }
-
-    add(sample) {
-        this.samples.push(sample);
-        this.samples = this.samples.filter(s => s.end > this.samples.at(-1).end - SPAN_MS - RECENT_MS);
-    }
-
-    /* GetRecord: what was before the page was opened. Its clock is the host's: `until` is what it says at `now`. */
-    record([until, frames, names], now) {
-        const at = usec => now - (until - usec) / 1000;
-        const first = this.samples.length > 0 ? this.samples[0].begin : Infinity;
-        const earlier = [];
+    /* GetRecord: what is known already is passed over. */
+    record([until, frames, names]) {
+        const known = this.until ?? 0;
 
         for (const [begin, end, devices] of frames) {
             const usec = end - begin;
-            const sample = { begin: at(begin), end: Math.min(at(end), first), devices: new Map() };
+            const sample = { begin: begin / 1000, end: end / 1000, devices: new Map() };
 
-            if (sample.begin >= sample.end)
+            if (end <= known || usec <= 0)
                 continue;
             for (const [id, busy, kept, , groups] of devices)
                 sample.devices.set(id, {
@@ -234,24 +197,50 @@ export class Model {
                     ),
                 });
             sample.devices.forEach(d => share(d.groups, d.busy));
-            earlier.push(sample);
+            this.samples.push(sample);
         }
-        this.samples = [...earlier, ...this.samples];
-        this.history = true;
+        this.until = until;
+        this.samples = this.samples.filter(s => s.end > this.end() - SPAN_MS - RECENT_MS);
+    }
+
+    /* What the driver said of a device, if that was of late. */
+    metrics(device) {
+        const { MeasuredUSec } = device.metrics;
+
+        const ago = (this.until ?? 0) - MeasuredUSec;
+
+        return ago < MEASURED_USEC * (1 + this.devices.size / 2) ? device.metrics : {};
+    }
+
+    /* Where the record ends, in milliseconds: of a time in which nothing ran it has no sample. */
+    end() {
+        return (this.until ?? 0) / 1000;
+    }
+
+    /* --- what is asked for --- */
+
+    /* Who wants each device: who did in the last seconds. As ListShares takes it. */
+    wanting(ms = RECENT_MS) {
+        const named = id => [...this.recent(id, ms).keys()].filter(Boolean).sort();
+
+        return [...this.devices.keys()].map(id => [id, named(id)]);
+    }
+
+    /* ListShares: of all devices, what of each a group is to get is added up. */
+    shares(list) {
+        this.asked = new Map();
+        for (const [, name, part] of list)
+            this.asked.set(name, (this.asked.get(name) || 0) + part);
     }
 
     /* --- what follows --- */
 
-    /* What each group had of a device in the last seconds: its name -> { run, wait }. */
+    /* What each group had of a device in the last seconds: its name, "" for those without, -> { run, wait }. */
     recent(id, ms = RECENT_MS) {
-        const groups = new Map(), last = this.samples.at(-1);
-
-        if (!last)
-            return groups;
-        const begin = Math.max(last.end - ms, this.samples[0].begin), whole = last.end - begin;
+        const groups = new Map(), begin = this.end() - ms;
 
         for (const s of this.samples) {
-            const part = (s.end - Math.max(s.begin, begin)) / whole;
+            const part = (s.end - Math.max(s.begin, begin)) / ms;
 
             if (part <= 0)
                 continue;
@@ -264,10 +253,13 @@ export class Model {
         return groups;
     }
 
-    busy(id) {
-        const last = this.samples.at(-1)?.devices.get(id);
+    busy(id, ms = 2000) {
+        const begin = this.end() - ms;
 
-        return last ? last.busy : 0;
+        return this.samples.reduce(
+            (sum, s) => sum + (Math.max(0, s.end - Math.max(s.begin, begin)) / ms) * (s.devices.get(id)?.busy || 0),
+            0
+        );
     }
 
     /* Whether the first is the second, or below it. */

@@ -18,7 +18,8 @@ const USE_TOP = 4, WAIT_TOP = USE_TOP + USE_HEIGHT + GAP;
 const OTHERS = "\n";
 
 export class Timeline {
-    constructor(id) {
+    /* `below`: an element below the legend. */
+    constructor(id, below) {
         this.id = id;
         this.colors = new Map(); /* name -> place among the colours */
         this.areas = [];
@@ -39,7 +40,12 @@ export class Timeline {
         this.lines = new Map();
         this.redraw = () => {};
         new ResizeObserver(() => this.redraw()).observe(this.picture);
-        this.element = el("div", { class: "timeline-box" }, this.picture, this.legend);
+        this.element = el(
+            "div",
+            { class: "timeline-box" },
+            this.picture,
+            el("div", { class: "beside-picture" }, this.legend, below)
+        );
     }
 
     /* In the pixels that there are: words are as large in a narrow picture as in a wide one. */
@@ -72,7 +78,10 @@ export class Timeline {
 
     /* Those that ran or waited most keep a place among the colours, or get one that is free. */
     assign(totals) {
-        const most = [...totals].sort((a, b) => b[1].run + b[1].wait - a[1].run - a[1].wait).slice(0, NAMED);
+        const most = [...totals]
+            .filter(([name]) => name)
+            .sort((a, b) => b[1].run + b[1].wait - a[1].run - a[1].wait)
+            .slice(0, NAMED);
         const named = new Set(most.map(([name]) => name));
 
         for (const name of [...this.colors.keys()])
@@ -87,7 +96,7 @@ export class Timeline {
     }
 
     update(model, name, choose) {
-        const samples = model.samples, end = samples.at(-1)?.end || 0, begin = end - SPAN_MS;
+        const samples = model.samples, end = model.end(), begin = end - SPAN_MS;
         this.redraw = () => this.update(model, name, choose);
         this.resize(Math.max(LEAST, Math.round(this.picture.getBoundingClientRect().width)));
         const x = t => (LEFT + (Math.max(0, t - begin) / SPAN_MS) * (this.width - LEFT)).toFixed(1);

@@ -8,7 +8,6 @@
  */
 
 import { el, order, setAttribute, setText } from "./dom.js";
-import { sharesAsked } from "./shares.js";
 import { _, format, kindOf, percent, shortName, stateOf } from "./words.js";
 
 const COLUMNS = [
@@ -24,12 +23,14 @@ const COLUMNS = [
     ["menu", () => ""],
 ];
 const NUMBERS = new Set(["priority", "weight", "max", "min", "asked", "got"]);
+const classOf = name =>
+    !NUMBERS.has(name) ? name : name === "asked" || name === "got" ? "number share" : "number";
 
 class Row {
     constructor(tree, key) {
         this.key = key;
         this.cells = Object.fromEntries(
-            COLUMNS.map(([name]) => [name, el("td", { role: "gridcell", class: NUMBERS.has(name) ? "number" : name })])
+            COLUMNS.map(([name]) => [name, el("td", { role: "gridcell", class: classOf(name) })])
         );
         this.caret = el("button", {
             type: "button",
@@ -55,6 +56,11 @@ class Row {
     }
 
     show(level, expanded, values) {
+        const shown = JSON.stringify([level, expanded, values]);
+
+        if (shown === this.shown)
+            return;
+        this.shown = shown;
         setAttribute(this.element, "aria-level", level);
         setAttribute(this.element, "aria-expanded", expanded === null ? null : String(expanded));
         setAttribute(this.element, "class", `level-${Math.min(level, 8)} ${values.what}`);
@@ -68,6 +74,7 @@ class Row {
             setText(this.cells[name], values[name] ?? "");
         setAttribute(this.dot, "class", values.state ? `dot ${values.state[0]}` : "dot none");
         setText(this.words, values.state ? values.state[1] : "");
+        setAttribute(this.cells.state, "title", values.state ? values.state[1] : null);
         setAttribute(this.menu, "hidden", values.what === "queue");
         setAttribute(this.menu, "aria-label", format(_("Actions for $0"), values.name));
     }
@@ -94,9 +101,11 @@ export class Tree {
         this.table = el(
             "table",
             { role: "treegrid", "aria-labelledby": "groups", onkeydown: event => this.key(event) },
-            el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, COLUMNS.map(([name, title]) =>
-                el("th", { role: "columnheader", scope: "col", class: NUMBERS.has(name) ? "number" : name }, title())
-            ))),
+            el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, COLUMNS.map(([name, title]) => {
+                const label = name === "menu" ? _("Actions") : null, what = classOf(name);
+
+                return el("th", { role: "columnheader", scope: "col", class: what, "aria-label": label }, title());
+            }))),
             this.body
         );
         this.table.addEventListener("focusin", event => {
@@ -210,22 +219,13 @@ export class Tree {
         );
     }
 
-    /* Of all devices: what of each a group wants and gets is added up. */
+    /* Of all devices: what of each a group got is added up. */
     shares(model) {
-        this.asked = new Map();
         this.got = new Map();
-        const add = (to, name, part) => to.set(name, (to.get(name) || 0) + part);
-
-        for (const device of model.devices.values()) {
-            const recent = model.recent(device.id);
-
-            for (const [name, g] of recent)
+        for (const device of model.devices.values())
+            for (const [name, g] of model.recent(device.id))
                 for (let up = name, n = 0; up && n < 64; up = model.groups.get(up)?.Parent, n++)
-                    add(this.got, up, g.run);
-            if (device.policy === "tree")
-                for (const [name, part] of sharesAsked(model.groups, [...recent.keys()]))
-                    add(this.asked, name, part);
-        }
+                    this.got.set(up, (this.got.get(up) || 0) + g.run);
     }
 
     /* Where the row with the focus is gone, the next one has it, or that before it; without rows the filter has it. */
@@ -259,7 +259,7 @@ export class Tree {
         const key = `group:${g.name}`, below = this.below.get(g.name) || [], inside = this.processes.get(g.name) || [];
         const expandable = below.length + inside.length > 0;
         const open = this.open.get(key) ?? below.length > 0;
-        const [kind, which] = kindOf(g), asked = this.asked.get(g.name), got = this.got.get(g.name);
+        const [kind, which] = kindOf(g), asked = this.model.asked.get(g.name), got = this.got.get(g.name);
         const row = this.row(key);
 
         row.show(level, expandable ? open : null, {

@@ -12,10 +12,14 @@ import { button, el, replace, setText } from "./dom.js";
 import { _, format, problem } from "./words.js";
 
 const SECONDS = 3;
+/* Who leaves early leaves nothing: neither the file nor what runs. */
 const RUN = `
 plot=$(mktemp) || exit 1
 trap 'rm -f "$plot"' EXIT
-xsched-demo --device="$1" --duration="$2" --plot="$plot" && cat "$plot"
+trap 'kill "$demo" 2>/dev/null; wait; exit 1' HUP INT TERM
+xsched-demo --device="$1" --duration="$2" --plot="$plot" &
+demo=$!
+wait "$demo" && cat "$plot"
 `;
 
 export async function tryIt() {

@@ -10,11 +10,14 @@ export { _ };
 
 export const format = (text, ...values) => cockpit.format(text, ...values);
 
-const number = (value, digits) =>
-    value.toLocaleString(cockpit.language?.replace("_", "-") || "en", {
-        maximumFractionDigits: digits,
-        minimumFractionDigits: digits,
-    });
+const numbers = [0, 1].map(
+    digits =>
+        new Intl.NumberFormat(cockpit.language?.replace("_", "-") || "en", {
+            maximumFractionDigits: digits,
+            minimumFractionDigits: digits,
+        })
+);
+const number = (value, digits) => numbers[digits].format(value);
 
 export function percent(part) {
     return `${number(part * 100, part > 0 && part < 0.0995 ? 1 : 0)} %`;
@@ -97,8 +100,10 @@ export function stateOf(group, run) {
 
 const OLDER = /\.Error\.(UnknownMethod|UnknownProperty|UnknownInterface)$/;
 
+export const isOlder = error => OLDER.test(error.name);
+
 export function problem(error) {
-    if (OLDER.test(error.name))
+    if (isOlder(error))
         return _("The service that runs is older than this page: restart xsched.service, or update xsched.");
     if (/\.Error\.(UnknownObject|NoSuchGroup|NoSuchDevice|NoSuchClient)$/.test(error.name))
         return _("It is no longer there.");

@@ -70,6 +70,24 @@ async selector => {
 """
 
 
+# What the page's own script cannot see: its web sockets.
+SOCKETS = """
+window.sockets = [];
+window.WebSocket = class extends WebSocket {
+    constructor(...args) {
+        super(...args);
+        window.sockets.push(this);
+    }
+};
+"""
+
+# Roles of elements that need a name for who cannot see them.
+NAMED = {
+    *("button", "textbox", "searchbox", "spinbutton", "combobox", "radio", "dialog", "menu", "menuitem", "treegrid"),
+    *("img", "image", "figure", "article", "region", "heading", "columnheader"),
+}
+
+
 class Browser:
     """Sessions of their own (contexts) do not know each other's cookies."""
 
@@ -168,8 +186,9 @@ class Tab:
     def __init__(self, browser, session, width, height):
         self.browser, self.session = browser, session
         self.events = []
-        for domain in ("Page", "Runtime", "Network", "Log", "Performance"):
+        for domain in ("Page", "Runtime", "Network", "Log", "Performance", "Accessibility"):
             self.call(f"{domain}.enable")
+        self.call("Page.addScriptToEvaluateOnNewDocument", source=SOCKETS)
         # As if it were in front: only then events of the focus are there at once, whichever other tab there is.
         self.call("Emulation.setFocusEmulationEnabled", enabled=True)
         self.size(width, height)
@@ -287,6 +306,7 @@ class Tab:
 
     def bus_calls(self):
         """(time, method) of each call that the page has sent to the bus, by its web socket."""
+        self.js("0")  # with its answer comes what was before it
         calls = []
         for method, params in self.events:
             if method == "Network.webSocketFrameSent":
@@ -295,7 +315,33 @@ class Tab:
                         calls.append((params["timestamp"], json.loads(line)["call"]))
         return calls
 
+    def accessible(self):
+        """(role, name) of all that a screen reader knows of."""
+        nodes = self.call("Accessibility.getFullAXTree")["nodes"]
+        seen = [n for n in nodes if not n.get("ignored")]
+        return [(n["role"]["value"], n.get("name", {}).get("value", "")) for n in seen if "role" in n]
+
+    def names(self, role):
+        return [name for r, name in self.accessible() if r == role]
+
+    def nameless(self):
+        """What a screen reader has no word for: without a name, or with one that is a sign alone."""
+        return [(r, n) for r, n in self.accessible() if r in NAMED and not any(c.isalnum() or c in "/–" for c in n)]
+
     # --- Cockpit ---
+
+    def close_channel(self, what):
+        """As the bridge does when it cannot go on: the latest channel that was opened with `what` in its options."""
+        opened = [
+            json.loads(line)
+            for method, params in self.events
+            if method == "Network.webSocketFrameSent"
+            for line in params["response"]["payloadData"].split("\n")
+            if '"command":"open"' in line and what in line
+        ]
+        close = {"command": "close", "channel": opened[-1]["channel"], "problem": "terminated"}
+        data = json.dumps("\n" + json.dumps(close))
+        self.js(f"sockets.at(-1).dispatchEvent(new MessageEvent('message', {{ data: {data} }}))")
 
     def login(self, user, password, administrator):
         """By its own page; `administrator`: with what Cockpit calls administrative access."""

@@ -178,11 +178,12 @@ class PageCase(Case):
         self.assertEqual(tab.said(), [])
 
     def check_looks(self, tab, name):
-        """Nothing is unreadable, light or dark, and nothing is cut off; kept as a picture of each."""
+        """Nothing is unreadable, light or dark, nothing is cut off or without a name; kept as a picture of each."""
         for dark in (False, True):
             tab.dark(dark)
             tab.until(f"document.documentElement.classList.contains('dark') === {json.dumps(dark)}")
             self.assertEqual(tab.js(FAINT), [], f"{name}, {'dark' if dark else 'light'}: hardly to be read")
             self.shot(tab, f"{name}-dark" if dark else name)
         tab.dark(False)
+        self.assertEqual(tab.nameless(), [], f"{name}: without a name for who cannot see it")
         self.assertEqual(tab.js(OUTSIDE), [], f"{name}: outside of the window")

@@ -56,6 +56,10 @@ class Changes(PageCase):
         tab.until("document.querySelector('.alert')?.innerText.includes('Weight is now 300, and was 100')", "the word")
         tab.until(f"{self.cell('one.service', 'asked')} === '75 %'", "the share that is asked")
         tab.until(f"Math.abs({part('one.service')} - 75) < 8 && Math.abs({part('two.service')} - 25) < 8", "quarters")
+        for place in (".device", ".service"):
+            said = f"[...document.querySelectorAll('{place} figcaption')].map(e => e.innerText)"
+            tab.until(f"{said}.some(text => text.startsWith('half within'))", place)
+        self.check_histogram(tab)
         self.check_looks(tab, "overview")
         tab.click(".undo")
         until(lambda: self.weight("one.service") == 100, "the undoing")
@@ -86,6 +90,25 @@ class Changes(PageCase):
         until(lambda: not suspended(), "the suspending to be taken back")
         self.check_clean(tab)
 
+    def check_histogram(self, tab):
+        """What came between two countings, and until there are two, all of it."""
+        said = tab.js(
+            """import("./histogram.js").then(({ Histogram }) => {
+                const h = new Histogram("T"), bounds = (...n) => n.map((upto, i) => [1 << i, upto]);
+                const tell = () => [h.heading, h.words].map(e => e.innerText);
+                const bars = () => [...h.bars.querySelectorAll("rect")].filter(r => r.getAttribute("height") > 0);
+                document.body.append(h.element);
+                h.update([bounds(0, 2, 2, 4), 0, 4], 1000);
+                const all = tell();
+                h.update([bounds(10, 12, 12, 15), 0, 15], 21000);
+                const some = [...tell(), bars().length];
+                h.element.remove();
+                return [all, some];
+            })"""
+        )
+        self.assertEqual(said[0], ["T, since the service began", "half within 2 µs, 99 % within 8 µs"])
+        self.assertEqual(said[1], ["T, in the last 20 s", "half within 1 µs, 99 % within 8 µs", 2])
+
     def test_2_each_setting(self):
         """Each by itself, for either lifetime: what is said is what is done, and what is taken back is gone."""
         c = self.client(unit="each.service")
@@ -112,6 +135,19 @@ class Changes(PageCase):
                 tab.until(f"{self.cell('each.service', key.lower())} === {json.dumps(str(then))}", "the row to say so")
                 self.undone(tab, before)
                 self.assertEqual(self.get(key, path, GROUP), was)
+
+        # What has gone, and what an older service does not know, is said so.
+        for text, what in (
+            ("The device pci:gone is no longer there.", "d.changeDevice({}, { devices: new Map() }, 'pci:gone')"),
+            ("The service that runs is older than this page: restart xsched.service, or update xsched.", "lacks()"),
+            ("It is no longer there.", "gone()"),
+        ):
+            error = lambda name: f"() => Promise.reject({{ name: 'org.freedesktop.DBus.Error.{name}' }})"
+            said = tab.js(
+                f"""(lacks => gone => Promise.all([import("./device.js"), import("./words.js")]).then(([d, w]) =>
+                    {what}.then(() => "done", w.problem)))({error("UnknownMethod")})({error("UnknownObject")})"""
+            )
+            self.assertEqual(said, text)
 
         # What is out of range, or nothing at all, is not to be had.
         self.dialog(tab, "each.service")
@@ -427,6 +463,30 @@ class Changes(PageCase):
         self.assertIn("Without that it would be 100", weight)
         self.check_looks(tab, "explain")
         tab.key("Escape")
+        tab.until("!document.querySelector('dialog')")
+
+        # And of the process: in sentences, and not in the service's terms.
+        pid = inside.show("mine.service", "MainPID")
+        tab.click(f"{selector('mine.service')} .caret")
+        process = "tr[data-key^='client:']"
+        tab.until(f"document.querySelector({json.dumps(process)})", "the process")
+        self.assertIn(f"process {pid}", tab.text(f"{process} .label"))
+        tab.click(f"{process} .kebab")
+        tab.click("[role=menuitem]")
+        tab.until(f"document.querySelector('dialog h2')?.innerText.includes('process {pid}')", "why it has what it has")
+        self.assertEqual(tab.text("dialog .now"), "It does not wait now.")
+        weight = tab.js(
+            "[...document.querySelectorAll('.setting')].find(e => e.innerText.startsWith('Weight')).innerText"
+        )
+        self.assertIn("Weight 40", weight)
+        self.assertIn("Why: lowered by its owner for /system.slice/mine.service", weight)
+        self.assertIn("Among equals beside each other, the one with twice the weight", weight)
+        whys = tab.js("[...document.querySelectorAll('.dialog-body > .setting p:nth-child(2)')].map(e => e.innerText)")
+        self.assertGreaterEqual(len(whys), 5)
+        for why in whys:
+            self.assertRegex(why, "^Why: (lowered by its owner for|nobody has set it|by class default, for nobody) ?")
+        tab.key("Escape")
+        tab.until("!document.querySelector('dialog')")
         tab.click(".undo")
         until(lambda: self.weight("mine.service") == 100, "the undoing")
         self.check_clean(tab)
