@@ -279,7 +279,7 @@ static void watch_next(CgroupWatch *w, bool look) {
                 owner_gc(w, owner);
 }
 
-/* Of what the walk did not come by the end was among the events that were lost. */
+/* The end of directories that the walk did not find was among the lost events. */
 static void forget_gone(CgroupWatch *w) {
         Directory *d, *tmp;
 

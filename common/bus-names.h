@@ -23,7 +23,7 @@
 #define BUS_INTROSPECT   "org.freedesktop.DBus.Introspectable"
 #define BUS_OBJECTS      "org.freedesktop.DBus.ObjectManager"
 
-/* What a library tells its own program of the connection, as if by a message. */
+/* By these names a bus library tells its own program of the connection, as if by a message. */
 #define BUS_LOCAL      "org.freedesktop.DBus.Local"
 #define BUS_LOCAL_PATH "/org/freedesktop/DBus/Local"
 

@@ -43,7 +43,7 @@ int thread_start(void *(*main)(void *userdata), void *userdata, size_t stack_siz
         return r == -EINVAL && stack_size > 0 ? thread_spawn(main, userdata, 0) : r;
 }
 
-/* What pthread_atfork() is made of: a part of each library that calls it, which asks for this of libc. */
+/* libc's function behind pthread_atfork(), which is itself linked into each library that calls it. */
 int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *dso)
                 __attribute__((weak));
 extern void *__dso_handle __attribute__((visibility("hidden")));

@@ -81,7 +81,7 @@ static void guarantee(DivideItem *items, size_t n, double places) {
         }
 }
 
-/* What it has where a weight of 1 gets so much of this tier. */
+/* The time that the item has when each unit of weight gets `each` of this tier. */
 static double at(const DivideItem *i, double each) {
         if (!i->takes_part)
                 return MAX(i->had, i->least);

@@ -46,7 +46,7 @@ uint64_t gaps_worth_waiting(const Gaps *g, uint64_t limit_ns) {
         for (uint32_t i = 0; i < g->n && g->sorted[i] <= limit_ns; i++) {
                 uint64_t gap_ns = g->sorted[i], loss;
 
-                /* What waiting for gaps of up to this one would have gained over the whole history, if it had. */
+                /* The gain over the whole history if the policy had waited for gaps of up to this one. */
                 gain = ns_add(gain, limit_ns - gap_ns);
                 if (i + 1 < g->n && g->sorted[i + 1] == gap_ns)
                         continue;

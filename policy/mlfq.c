@@ -40,7 +40,8 @@ static uint64_t mlfq_slice(const Order *o, int level) {
         return mlfq_budget(o, (unsigned) -level);
 }
 
-/* What its party has left at that level; at the lowest, and alone, it has no bound. */
+/* The time that the entity's party has left at that level. At the lowest level, or without rivals, it is not
+ * bounded. */
 static uint64_t mlfq_party_left(const Order *o, const OrderEntity *e, unsigned step) {
         if (step == ORDER_STEPS - 1 || !mlfq_has_rivals(o) || o->now_ns >= ns_add(e->party->since_ns, MLFQ_BOOST_NS))
                 return NSEC_INFINITY;

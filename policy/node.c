@@ -246,7 +246,7 @@ void core_refill(Policy *p) {
                         node_go(n);
                         continue;
                 }
-                /* What was in flight when it stopped has used up the next period's as well. */
+                /* Launches in flight when the node stopped have used up the quota of the next period as well. */
                 avl_remove(&p->refills, first);
                 n->refill_ns = quota_refill(&n->quota);
                 avl_insert(&p->refills, first);

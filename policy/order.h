@@ -91,7 +91,7 @@ struct OrderOps {
         /* The entity's budget is used up, and others wait; or its alarm has come, and is now off. */
         void (*tick)(Order *o, OrderEntity *e);
 
-        /* What others of its party have left it of its budget; asked of an entity that was chosen. More than 0 after
-         * tick(). */
+        /* Returns how much of its budget other entities of its party have left to an entity that was chosen. More than
+         * 0 after tick(). */
         uint64_t (*left)(const Order *o, const OrderEntity *e);
 };

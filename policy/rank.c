@@ -28,7 +28,7 @@ void rank_queue_init(FairQueue *q) {
         *q = (FairQueue){.waiting = {.before = rank_before, .update = rank_update}};
 }
 
-/* A queue below has an entity: else its node is not here. */
+/* A queue below is not empty: a node without an entity is not in the queue. */
 static void take_rank(FairNode *n) {
         const FairNode *first = n->below ? node_of(avl_first(&n->below->waiting)) : NULL;
 
@@ -72,7 +72,7 @@ bool rank_queue_fit(FairQueue *q, FairNode *n, uint32_t places) {
         return n->places != before.places || n->vtime != before.vtime || n->seq != before.seq;
 }
 
-/* The first right in the queue whose own rank is after that; `last` NULL: the first. */
+/* The first node of the queue itself whose rank is after that of `last`. NULL: the first of all. */
 static FairNode *first_after(const FairQueue *q, const FairNode *last) {
         FairNode *n = node_of(q->waiting.root), *first = NULL;
 
@@ -85,14 +85,15 @@ static FairNode *first_after(const FairQueue *q, const FairNode *last) {
         return first;
 }
 
-/* As deep as the tree, POLICY_DEPTH_MAX. */
+/* Loops over the levels of the tree, POLICY_DEPTH_MAX at most. */
 static FairNode *first_below(FairNode *n) {
         while (n && n->below)
                 n = first_after(n->below, NULL);
         return n;
 }
 
-/* Of a queue below whose first is not after `last` another may be; those are as many as were found already, at most. */
+/* A queue below whose first entity is not after `last` may have another that is. There are at most as many such queues
+ * as entities up to `last`. */
 FairNode *rank_queue_next(const FairQueue *q, const FairNode *last) {
         FairNode *best = first_below(first_after(q, last)), *n = NULL;
 

@@ -7,7 +7,7 @@
 #include "choose.h"
 #include "core.h"
 
-/* Of an entity, where nothing is to be said but what and when. */
+/* Tells an event of an entity that has no further values. */
 static void entity_tell(const PolicyEntity *e, PolicyEventKind kind, uint64_t now_ns) {
         const Policy *p = e->policy;
 
@@ -88,7 +88,7 @@ int tapped_entity_new(Policy *p, PolicyNode *node, void *owner, const PolicySett
         return r;
 }
 
-/* What it used counts up to this call, which is the last that can tell. */
+/* The entity's usage counts up to this call, which is the last that can tell it. */
 PolicyEntity *tapped_entity_free(PolicyEntity *e, uint64_t now_ns) {
         const Policy *p = e->policy;
 

@@ -116,7 +116,7 @@ typedef struct Explained {
         size_t n_layers, n_lowering;
 } Explained;
 
-/* What a layer that only lowers says of a key: by itself, or through the class that it names. */
+/* The value that a layer that only lowers has for a key: its own, or that of the class that it names. */
 typedef struct Lowering {
         const SettingsLayer *layer;
         const Settings *settings; /* the layer's, or its class's */

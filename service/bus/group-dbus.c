@@ -238,7 +238,7 @@ static int set_override(sd_bus_message *message, Group *g, uint64_t flags, const
         return group_apply(g, message, s, keep);
 }
 
-/* What set_override() would do, done to a copy. */
+/* Does to a copy of the group what set_override() would do to the group. */
 void group_would_be(sd_bus_message *message, const Group *g, uint64_t flags, const Settings *s, Group *ret) {
         const char *name = group_stored_name(g);
         const Settings *former = name ? overrides_find(&g->manager->overrides, name) : NULL;

@@ -100,7 +100,7 @@ static ChangedLayers layers_after(Manager *m, const char *whose, const char *id,
 
                 put(&l.stored, change);
                 device_settings_forget(&l.runtime, keys);
-                /* What was set for every device until the next boot is above what is stored. */
+                /* Settings for every device until the next boot prevail over stored ones. */
                 device_settings_forget(&hidden, ~device_settings_keys(&l.every_runtime));
                 device_settings_merge(&l.runtime, &hidden);
         } else
@@ -108,7 +108,8 @@ static ChangedLayers layers_after(Manager *m, const char *whose, const char *id,
         return l;
 }
 
-/* Of a device that does not exist, or without what it has of its own until the next boot. */
+/* The effective settings of a device that does not exist yet, or of one without its own settings until the next
+ * boot. */
 static DeviceEffective effective_to_come(Manager *m, const char *id) {
         const DeviceLayers layers = manager_device_layers(m, id, NULL);
         DeviceEffective e;

@@ -8,7 +8,7 @@
 #include "common/macro.h"
 #include "common/time-util.h"
 
-/* Of those that are due at once any may be first, as long as it is always the same. */
+/* Order dues of the same time by their addresses: any order will do that does not change. */
 static bool due_before(const AvlNode *a, const AvlNode *b) {
         const Due *one = container_of(a, const Due, order), *other = container_of(b, const Due, order);
 

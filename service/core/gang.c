@@ -56,8 +56,8 @@ static void gang_set(Entity *e, GangVerdict v, uint64_t now) {
         device_touch(e->device);
 }
 
-/* Of the entities that run there, for is_outranked(): each device that it asks has had a turn since that changed, or
- * will have one, and asks then itself. */
+/* The highest priority among the entities that run on the device, for is_outranked(). A device whose entities have
+ * changed since its last turn has a turn to come, in which it asks again. */
 static int device_highest_run(const Device *d) {
         int highest = POLICY_LEVEL_NONE;
         const Entity *e;

@@ -133,7 +133,7 @@ typedef struct Claims {
         struct ClaimedProcess *processes; /* uthash, by process */
         unsigned n_for_descendants;
         uint64_t next_id;
-        sd_event_source *source; /* on while `ended` is not empty; NULL until a hold has ended */
+        sd_event_source *source; /* on while `ended` is not empty; NULL until a claim has ended */
 } Claims;
 
 #define WAKES_NULL ((Wakes){.epoll = -EBADF})

@@ -293,7 +293,7 @@ static void read_device_settings(json_object *o, DeviceSettings *ret) {
                         json_take_device_setting(streq(key, "policy") ? "Policy" : key, v, ret);
 }
 
-static int restore_device(Manager *m, json_object *o) {
+static int restore_device_entry(Manager *m, json_object *o) {
         DeviceSettings s;
         Device *d;
 
@@ -382,7 +382,7 @@ static int restore_devices(Manager *m, json_object *o) {
         if (!json_object_object_get_ex(o, "devices", &array) || !json_object_is_type(array, json_type_array))
                 return 0;
         for (size_t i = 0; i < json_object_array_length(array); i++) {
-                int r = restore_device(m, json_object_array_get_idx(array, i));
+                int r = restore_device_entry(m, json_object_array_get_idx(array, i));
                 if (r < 0 && first == 0)
                         first = r;
         }

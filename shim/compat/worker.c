@@ -214,8 +214,8 @@ static Command *oldest(const XQueue *x) {
         return x->flying.first ?: x->launching ?: x->pending.first;
 }
 
-/* What one of our commands waits for is to come as soon as what it is itself. */
-/* Waits for one command, or without a handle for all up to a number. */
+/* Waits for one command, or without a handle for all up to a number. Where one of our commands waits, the scheduler has
+ * the queue that it waits for go as early as its own. */
 static void wait_until_gone(XQueue *x, HwCommandHandle one, uint64_t seq) {
         XQueue *waits = compat_launching;
 

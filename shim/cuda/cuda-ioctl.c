@@ -54,7 +54,7 @@ int cuda_next_ioctl(int fd, unsigned long request, ...) {
 
 /* --- the driver's calls --- */
 
-/* What was called: by what number, with how much, and where that is. */
+/* A call of the driver: its number, and the size and the place of its parameters. */
 typedef struct Call {
         int fd;
         unsigned long request;

@@ -133,7 +133,7 @@ static const Library *find(void) {
 
         PROTECT_ERRNO;
         l = find_library();
-        /* What we have asked in vain is no error of the application's. */
+        /* Clear the error of our own lookup: the application would take it for one of its own. */
         (void) dlerror();
         return l;
 }

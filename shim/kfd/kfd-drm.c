@@ -84,7 +84,8 @@ bool kfd_drm_concerns(const DrmUserq *asked) {
                         (asked->op == DRM_USERQ_FREE && atomic_load(&has_queues));
 }
 
-/* Who is interrupted by a signal handler with such a call keeps the lock: the handler's queue is not known then. */
+/* A thread that a signal handler with such a call has interrupted keeps the lock: then the handler's queue is not
+ * recorded. */
 void kfd_drm_note(int fd, const DrmUserq *asked, const void *arg, RenderDevice *render_device) {
         PROTECT_ERRNO;
         DrmUserq answer;

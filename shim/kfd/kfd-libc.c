@@ -59,7 +59,7 @@ static _Atomic pid_t contexts_pid;
 
 typedef void (*Function)(void);
 
-/* What open() was called with behind its flags, which say whether it was. */
+/* The mode that open() was called with. The flags say whether there is one. */
 #define MODE(flags)                                                                                                    \
         ({                                                                                                             \
                 mode_t _mode = 0;                                                                                      \
@@ -117,7 +117,7 @@ static int raw_ioctl(int fd, unsigned long request, ...) {
         return (int) syscall(SYS_ioctl, fd, request, ARGUMENT_BEHIND(request));
 }
 
-/* Of 64 bits: the kernel's structure is libc's. */
+/* On 64-bit machines libc's structure is the kernel's. */
 static int raw_stat(const char *path, struct stat *ret) {
         return (int) syscall(SYS_newfstatat, AT_FDCWD, path, ret, 0);
 }
@@ -408,7 +408,7 @@ int openat64(int fd, const char *file, int oflag, ...) {
         return opened(file, next_openat64()(fd, file, oflag, MODE(oflag)));
 }
 
-/* What <fcntl.h> makes of a call without a mode when a program is built with _FORTIFY_SOURCE. */
+/* Programs that are built with _FORTIFY_SOURCE call these where a call has no mode: <fcntl.h> replaces it. */
 int __open_2(const char *path, int flags);
 int __open64_2(const char *path, int flags);
 int __openat_2(int at, const char *path, int flags);

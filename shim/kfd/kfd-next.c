@@ -43,8 +43,8 @@ static struct link_map *object_of(const void *address) {
         return dladdr1 && dladdr1(address, &info, (void **) &map, RTLD_DL_LINKMAP) ? map : NULL;
 }
 
-/* What came with the program is in front of all others in the loader's list. To look a function up here, in each
- * program that a unit starts, would cost more. */
+/* Libraries that came with the program are in front of all others in the loader's list. Looking a function up here
+ * would cost more, in each program that a unit starts. */
 __attribute__((constructor)) static void look_at_start(void) {
         for (const struct link_map *m = object_of(&runtimes); m; m = m->l_next)
                 last_at_start = m;

@@ -73,8 +73,8 @@ static void note_other(OpenclQueue *q, const void *expected) {
                 atomic_store(&q->multi_threaded, true);
 }
 
-/* Of two threads at once at least one finds the other's mark, or its own gone. Who has jumped out of a launch finds his
- * own. */
+/* When two threads launch at once, at least one finds the other's mark, or its own mark gone. A thread that has jumped
+ * out of a launch finds its own mark. */
 static void begin_submit(OpenclQueue *q) {
         note_other(q, NULL);
         atomic_store_explicit(&q->submits, &opencl_thread, memory_order_relaxed);

@@ -7,6 +7,6 @@
 
 #include "render.h"
 
-/* What an Accept header asks for. Whatever it says, one of them is the answer; NULL, or nonsense: the classic one. */
+/* The format that an Accept header asks for. Without a header, or with an invalid one: the classic format. */
 Format format_from_accept(const char *accept);
 const char *format_content_type(Format format);

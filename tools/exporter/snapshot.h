@@ -16,7 +16,7 @@
 #define SNAPSHOT_BOUNDS_MAX  64U
 #define SNAPSHOT_REASONS_MAX 64U
 
-/* What a counter or a number is that the service does not tell. */
+/* The value of a counter or a number that the service does not tell. */
 #define UNKNOWN UINT64_MAX
 
 typedef struct SnapshotHistogram {
@@ -25,7 +25,7 @@ typedef struct SnapshotHistogram {
         uint64_t sum_us, count;
 } SnapshotHistogram;
 
-/* What counts up, as the service names it. Spans are microseconds. */
+/* Counters, by the service's names. Spans are microseconds. */
 typedef enum DeviceCounter {
         DEVICE_BUSY,
         DEVICE_KEPT,

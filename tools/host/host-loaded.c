@@ -3,8 +3,9 @@
 /*
  * What processes have loaded
  *
- * A child reads, and says of each what it has found; a record of a pipe is written whole. Where it says nothing for too
- * long it is killed, which is all that the kernel lets it be woken by, and another one goes on behind who it was about.
+ * A child process reads, and writes one record for each process to a pipe. A read of a process may block for as long as
+ * that process likes, and only SIGKILL ends it. So a child that writes no record for too long is killed, and another
+ * child goes on with the next process.
  */
 
 #include <fcntl.h>

@@ -7,7 +7,7 @@
 
 #include "tools/shared/ctl.h"
 
-/* Of check --all: an exit status. And the same by the name of check --host, since check is of this host in any case:
- * there --host has no argument, and becomes --all. */
+/* The first does check --all, and returns an exit status. The second turns "check --host" into "check --all": check is
+ * about this host in any case, so --host has no argument there. */
 int check_host(Ctl *c);
 void check_take_host(int argc, char *argv[]);
