@@ -145,8 +145,8 @@ static int add_named(Spec *s, const ConfFiles *files, const char *class) {
         if (!add_device(s, class))
                 return ctl_fail("class %s: no name that a device may have", class);
         if (!s->stand_in && !streq(class, USUAL_CLASS) && !is_class(files, class))
-                (void) ctl_fail("class %s: there is no such class here, \"xschedctl list-classes\"; it has a device all "
-                                "the same",
+                (void) ctl_fail("class %s: there is no such class here, \"xschedctl list-classes\"; it has a device "
+                                "all the same",
                                 class);
         return 0;
 }
