@@ -35,6 +35,7 @@ import platform
 import re
 import subprocess
 import sys
+import textwrap
 
 import cuda_table
 import fleet_table
@@ -44,6 +45,7 @@ from mix_table import merged, write_plots
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
+COLUMNS = 120
 
 
 class Failure(Exception):
@@ -442,6 +444,20 @@ def records(options):
     )
 
 
+def wrapped(text):
+    """The text with lines of at most 120 columns, but for tables, headings, pictures and commands."""
+    lines = []
+    for line in text.split("\n"):
+        indent = "  " if line.startswith("- ") else ""
+        is_prose = len(line) > COLUMNS and not line.startswith(("|", "#", "!", "    "))
+        lines += (
+            textwrap.wrap(line, COLUMNS, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+            if is_prose
+            else [line]
+        )
+    return "\n".join(lines)
+
+
 def render(options):
     text = INTRODUCTION
     found = records(options)
@@ -454,7 +470,7 @@ def render(options):
         if parts:
             text += f"\n## {title}\n\n" + "\n".join([note, *parts] if note else parts)
     with open(options.output, "w", encoding="utf-8") as f:
-        f.write(text)
+        f.write(wrapped(text))
     print(f"wrote {options.output}", file=sys.stderr)
 
 
