@@ -17,9 +17,9 @@ import { tryIt } from "./tryit.js";
 import { startService, UNIT, whyNotRunning } from "./unit.js";
 import { _, format, isOlder, problem } from "./words.js";
 
-const MEASURE_EVERY = 3; /* turns of those that are not the record's */
+const MEASURE_EVERY = 3; /* turns of those that neither describe nor read the record */
 const LATE_MS = 3000;
-const DESCRIBE_EVERY = 3, OF_MANY = 6; /* turns, however often something comes and goes: of few objects, and of many */
+const DESCRIBE_EVERY = 2, OF_MANY = 6; /* turns, however often something comes and goes: of few objects, and of many */
 const MANY = 200;
 const NOT_SUPPORTED = "org.freedesktop.DBus.Error.NotSupported";
 
@@ -29,6 +29,7 @@ class Page {
         this.model = new Model();
         this.bus = new Bus();
         this.turns = 0;
+        this.others = 0; /* of these, those that did not describe */
         this.measured = 0;
         this.unmeasured = new Map(); /* devices that could not be: how often, and until which turn they are left */
         this.alerts = new Alerts();
@@ -181,20 +182,18 @@ class Page {
 
     /* --- one call a second --- */
 
-    /* Every other one reads the record, which has each second; in between it is what there is to ask. What comes and
-     * goes is looked at first. */
+    /* What comes and goes is looked at first. Of the others, every second one reads the record, which has all that was;
+     * in between it is what there is to ask. */
     turn() {
-        const n = this.turns++;
+        const n = this.turns++, isMany = this.model.clients.size + this.model.groups.size > MANY;
 
-        if (!this.isShown)
+        if (!this.isShown || (this.stale && n - this.described >= (isMany ? OF_MANY : DESCRIBE_EVERY)))
             return this.describe(n); /* nothing is shown before it */
-        const isMany = this.model.clients.size + this.model.groups.size > MANY;
+        const k = this.others++;
 
-        if (this.stale && n - this.described >= (isMany ? OF_MANY : DESCRIBE_EVERY))
-            return this.describe(n);
-        if (n % 2 === 0 || this.model.until === null)
+        if (k % 2 === 0 || this.model.until === null)
             return this.record();
-        return this.shares() || (Math.floor(n / 2) % MEASURE_EVERY === 1 && this.measure()) || this.statistics();
+        return this.shares() || (Math.floor(k / 2) % MEASURE_EVERY === 0 && this.measure()) || this.statistics();
     }
 
     statistics() {

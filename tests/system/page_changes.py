@@ -60,6 +60,7 @@ class Changes(PageCase):
             said = f"[...document.querySelectorAll('{place} figcaption')].map(e => e.innerText)"
             tab.until(f"{said}.some(text => text.startsWith('half within'))", place)
         self.check_histogram(tab)
+        self.assertEqual(tab.js("(e => e.scrollWidth - e.clientWidth)(document.querySelector('.table'))"), 0)
         self.check_looks(tab, "overview")
         tab.click(".undo")
         until(lambda: self.weight("one.service") == 100, "the undoing")
@@ -109,6 +110,43 @@ class Changes(PageCase):
         self.assertEqual(said[0], ["T, since the service began", "half within 2 µs, 99 % within 8 µs"])
         self.assertEqual(said[1], ["T, in the last 20 s", "half within 1 µs, 99 % within 8 µs", 2])
 
+    def check_unread(self, tab):
+        """What was done can be undone where what is there then could not be read; what others have changed stays."""
+        said = tab.js(
+            """import("./change.js").then(async ({ ChangeDialog }) => {
+                const u = v => ({ t: "u", v });
+                let layers = { runtime: { Weight: u(50) }, owner: { Max: u(30) } }, reads = 0, restored, told;
+                const dialog = new ChangeDialog({
+                    name: "n", title: "t", fields: [{ key: "Weight", label: "Weight", type: "u", min: 1, max: 999 }],
+                    state: { now: { Weight: 50 }, layers }, mayStore: true, show: (key, value) => String(value),
+                    read: async () => {
+                        if (reads++ === 1)
+                            throw new Error("gone");
+                        return { now: { Weight: layers.runtime.Weight.v }, layers };
+                    },
+                    preview: async () => ({ Weight: 70 }),
+                    set: async () => (layers = { runtime: { Weight: u(70) }, owner: {} }),
+                    restore: async (...layers) => (restored = layers),
+                }, (...args) => (told ||= args));
+                const input = document.querySelector("#change-Weight");
+                input.value = "70";
+                input.dispatchEvent(new Event("input"));
+                await dialog.apply();
+                dialog.dialog.close();
+                layers.runtime.Priority = { t: "i", v: 3 };
+                return [told[0], await told[1](), restored];
+            })"""
+        )
+        values = [{k: {n: x["v"] for n, x in v.items()} for k, v in layers.items()} for layers in said[2]]
+        self.assertEqual(said[:2], ["n: Weight was 50.", True])
+        self.assertEqual(
+            values,
+            [
+                {"runtime": {"Weight": 70, "Priority": 3}, "owner": {}},
+                {"runtime": {"Weight": 50, "Priority": 3}, "owner": {"Max": 30}},
+            ],
+        )
+
     def test_2_each_setting(self):
         """Each by itself, for either lifetime: what is said is what is done, and what is taken back is gone."""
         c = self.client(unit="each.service")
@@ -136,6 +174,7 @@ class Changes(PageCase):
                 self.undone(tab, before)
                 self.assertEqual(self.get(key, path, GROUP), was)
 
+        self.check_unread(tab)
         # What has gone, and what an older service does not know, is said so.
         for text, what in (
             ("The device pci:gone is no longer there.", "d.changeDevice({}, { devices: new Map() }, 'pci:gone')"),
