@@ -25,8 +25,10 @@ NOTE = (
     "requests of 8 ms, in launches of 1 ms; training works in launches of 2, 5 or 10 ms, and gangs in steps of 250 ms. "
     "Up to {slots} jobs share a GPU, but where each has GPUs of its own. A launch that runs is never stopped (level "
     "1). `tools/fleet/fleet.h` says what is simulated; `--philly=` and `--pai-jobs=` take published traces.\n\n"
-    "Under xsched no request was behind training for longer than {behind:.1f} ms without a break. `--check` asserts "
-    "{bound:.0f} ms, the longest launch and a slice.\n\n"
+    "Under xsched no request of the {requests} that met training on their GPU waited for it for longer than "
+    "{behind:.1f} ms, all the pieces of its wait together. `--check` asserts {bound:.0f} ms of each, the longest launch "
+    "and a slice, and as much again for each turn of the starvation floor that a request meets while it waits behind "
+    "others' requests.\n\n"
 )
 GANG_NOTE = (
     "What gangs wait for their own workers, of the time that they have GPUs. Each host decides for itself, so on "
@@ -46,7 +48,8 @@ def render_fleet(record, table):
     text = NOTE.format(
         gpus=d["hosts"] * d["gpus_per_host"],
         minutes=d["span_s"] / 60,
-        behind=us["behind_training"]["max_ms"],
+        requests=us["request_behind_training"]["n"],
+        behind=us["request_behind_training"]["max_ms"],
         bound=d["bound_ms"],
         **{k: d[k] for k in ("hosts", "gpus_per_host", "jobs", "slots")},
     )
@@ -68,7 +71,7 @@ def render_fleet(record, table):
                 f"{100 * r['utilisation']:.0f} %",
                 seconds(r["requests"]["p50_ms"]),
                 seconds(r["requests"]["p99_ms"]),
-                seconds(r["behind_training"]["max_ms"]),
+                seconds(r["request_behind_training"]["max_ms"]),
                 *(f"{r['classes'][c]['slowdown']:.2f}" for c in CLASSES),
                 seconds(max(r["classes"][c]["placed"]["p99_ms"] for c in CLASSES)),
                 *(
@@ -157,10 +160,12 @@ def plot(record):
 
 HOSTS_NOTE = (
     "{hosts} real xschedd on one machine, each on a bus of its own, with {gpus} fake GPUs that two programs share "
-    "each: {programs} programs. {times} times all programs of a host went to work, and something happened: {what}. "
-    "Then all services died at once, and {back:.1f} s after they were started again everybody was back. Each time "
-    "everybody was registered once, as before, with the settings that had been made at run time, and every sum was "
-    "right; otherwise there were no figures.\n\n"
+    "each: {programs} programs. {times} times all programs of a host went to work, and something happened: {what}.\n\n"
+    "Then {load_gpus} GPUs of each host worked, in launches of {load_ms} ms, until the end. In {rounds} rounds, up to "
+    "{most_together} hosts at the same time met with something, and were all without it before the first had it back: "
+    "{struck}. At last all services died at once, and {back:.1f} s after they were started again everybody was back. "
+    "Each time all programs were registered once, as before, with the settings that had been made at run time, all got "
+    "on, on the other hosts, too, and without a service, and every sum was right; otherwise there were no figures.\n\n"
 )
 WHAT = {
     "kill": "the service was killed",
@@ -171,25 +176,31 @@ WHAT = {
 }
 
 
+MEMORY = {"empty_kb": "", "full_kb": ", with programs", "load_kb": ", at work"}
+
+
 def render_hosts(record, table):
     d = record["data"]
     counted = {what: n for what, n in d["happened"].items() if what in WHAT}
+    said = lambda happened: ", ".join(f"{WHAT[what]} ({n})" for what, n in happened.items())
     text = HOSTS_NOTE.format(
         times=sum(counted.values()),
-        what=", ".join(f"{WHAT[what]} ({n})" for what, n in counted.items()),
+        what=said(counted),
+        struck=said(d["struck"]),
         back=d["all_back_s"],
-        **{k: d[k] for k in ("hosts", "gpus", "programs")},
+        **{k: d[k] for k in ("hosts", "gpus", "programs", "load_gpus", "load_ms", "rounds", "most_together")},
     )
     rows = [
-        [who, *(f"{d[key][part] * n / 1024:.1f}" for n in (1, d["hosts"]) for key in ("empty_kb", "full_kb"))]
+        [who, *(f"{d[key][part] * n / 1024:.1f}" for n in (1, d["hosts"]) for key in MEMORY)]
         for who, part in (("xschedd", "service"), ("dbus-daemon", "bus"), ("programs", "programs"))
     ]
-    head = ["memory (Pss), MiB", "of a host", "with its programs", "of all", "with their programs"]
+    head = ["memory (Pss), MiB", *(f"{which}{when}" for which in ("of a host", "of all") for when in MEMORY.values())]
     text += table(head, rows)
     text += (
-        f"\nCPU of all services together while nobody works: {d['idle_cpu_us_per_s'] / 10000:.2f} % of one. On a host "
-        f"at work, whose programs wait for each other at each launch of 1 ms: {d['cpu_us_per_launch']:.0f} us a launch "
-        f"({d['launches']} launches).\n"
+        f"\nCPU of all services and buses together: {d['idle_cpu_us_per_s'] / 10000:.2f} % of one while no program "
+        f"works, and {d['load_cpu_us_per_s'] / 10000:.0f} % while {d['load_gpus']} GPUs of each host do, "
+        f"{d['load_launches_per_s']:.0f} launches a second in all. On one host whose programs all work, and wait for "
+        f"each other at each launch of 1 ms: {d['cpu_us_per_launch']:.0f} us a launch ({d['launches']} launches).\n"
     )
     return text
 
