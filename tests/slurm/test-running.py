@@ -148,12 +148,22 @@ class Alone(RunningCase):
         self.cancel(early)
 
     def test_without_the_helper_and_the_shim(self):
-        """The class is not found out, and the node's log says so."""
+        """The class is not found out, and the node's log says so; at last the plugin is gone, and only its line stays,
+        of which srun speaks."""
         expected = self.outcome()
         for path in ["/usr/libexec/xsched-slurm", *glob.glob("/usr/lib/*/xsched/libxsched-*.so")]:
-            self.addCleanup(os.rename, path + ".away", path)
-            os.rename(path, path + ".away")
+            self.put_away(path)
         self.assertEqual(self.outcome(), expected)
+        self.put_away(*glob.glob("/usr/lib/*/xsched/slurm/spank-xsched.so"))
+        without = self.outcome()
+        self.assertEqual([i[:2] for i in without], [i[:2] for i in expected])
+        for said, errors in zip((i[2] for i in expected), (i[2] for i in without)):
+            self.assertEqual([e for e in errors if "spank" not in e], said)
+            self.assertTrue([e for e in errors if "spank-xsched.so" in e], errors)
+
+    def put_away(self, path):
+        self.addCleanup(os.rename, path + ".away", path)
+        os.rename(path, path + ".away")
 
     def test_nothing_is_left(self):
         job = self.sbatch("-p", "online", "--gpu-priority=3", script=["srun " + " ".join(COMPUTES)])
