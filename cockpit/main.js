@@ -21,6 +21,7 @@ const MEASURE_EVERY = 3; /* turns of those that neither describe nor read the re
 const LATE_MS = 3000;
 const DESCRIBE_EVERY = 2, OF_MANY = 6; /* turns, however often something comes and goes: of few objects, and of many */
 const MANY = 200;
+const LIMITS_EXCEEDED = "org.freedesktop.DBus.Error.LimitsExceeded";
 const NOT_SUPPORTED = "org.freedesktop.DBus.Error.NotSupported";
 
 class Page {
@@ -230,15 +231,19 @@ class Page {
             return null;
         }
         return askShares(this.bus, wanting)
-            .then(list => this.model.shares(list))
             .catch(error => {
+                if (error.name === LIMITS_EXCEEDED)
+                    return [];
                 if (isOlder(error))
                     this.older = problem(error);
                 else
                     this.sharesOf = null; /* once more */
                 throw error;
             })
-            .then(() => this.show());
+            .then(list => {
+                this.model.shares(list);
+                this.show();
+            });
     }
 
     /* For somebody who has just changed something. */

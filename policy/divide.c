@@ -141,46 +141,56 @@ static int next_level(const DivideItem *items, size_t n, int than) {
         return level;
 }
 
-int policy_divide(const PolicyOps *ops, uint32_t concurrency, DivideItem *items, size_t n) {
-        double places = MAX(concurrency, 1U), amount = places;
-        size_t first = DIVIDE_ROOT;
-        int level = POLICY_PRIORITY_MAX + 1;
+int divide_begin(Divide *d, const PolicyOps *ops, uint32_t concurrency, DivideItem *items, size_t n) {
+        double places = MAX(concurrency, 1U);
 
         if (!policy_divides(ops))
                 return -EINVAL;
+        *d = (Divide){
+                        .items = items,
+                        .n = n,
+                        .first = DIVIDE_ROOT,
+                        .places = places,
+                        .amount = places,
+                        .level = POLICY_PRIORITY_MAX + 1,
+        };
         for (size_t k = 0; k < n; k++) {
                 DivideItem *i = items + k;
 
                 i->level = i->is_node ? POLICY_LEVEL_NONE : level_of(ops->ordering, &i->entity);
                 i->weight = weight_of(ops->ordering, i);
-                i->had = i->has = 0;
+                i->had = i->has = i->part = 0;
                 i->below = DIVIDE_ROOT;
-                size_t *list = i->parent == DIVIDE_ROOT ? &first : &items[i->parent].below;
+                size_t *list = i->parent == DIVIDE_ROOT ? &d->first : &items[i->parent].below;
                 i->beside = *list;
                 *list = k;
         }
         guarantee(items, n, places);
-        while ((level = next_level(items, n, level)) != POLICY_LEVEL_NONE) {
-                bound(items, n, places, level);
-                divide_among(items, first, amount);
-                for (size_t k = 0; k < n; k++)
-                        divide_among(items, items[k].below, items[k].has);
-                double rest = left(items, n, places, level);
-                if (rest * places < 1e-9)
-                        break;
-                amount = 0;
-                for (size_t k = 0; k < n; k++) {
-                        DivideItem *i = items + k;
-
-                        /* What is guaranteed alone may be had by weight in a tier to come. */
-                        if (i->takes_part || i->had > 0)
-                                i->had = i->has;
-                        if (i->parent == DIVIDE_ROOT)
-                                amount += i->has;
-                }
-                amount = MIN(places, amount + rest * places);
-        }
-        for (size_t k = 0; k < n; k++)
-                items[k].part = items[k].has / places;
         return 0;
+}
+
+bool divide_tier(Divide *d) {
+        DivideItem *items = d->items;
+
+        d->level = next_level(items, d->n, d->level);
+        if (d->level == POLICY_LEVEL_NONE)
+                return false;
+        bound(items, d->n, d->places, d->level);
+        divide_among(items, d->first, d->amount);
+        for (size_t k = 0; k < d->n; k++)
+                divide_among(items, items[k].below, items[k].has);
+        double rest = left(items, d->n, d->places, d->level);
+        d->amount = 0;
+        for (size_t k = 0; k < d->n; k++) {
+                DivideItem *i = items + k;
+
+                /* What is guaranteed alone may be had by weight in a tier to come. */
+                if (i->takes_part || i->had > 0)
+                        i->had = i->has;
+                if (i->parent == DIVIDE_ROOT)
+                        d->amount += i->has;
+                i->part = i->has / d->places;
+        }
+        d->amount = MIN(d->places, d->amount + rest * d->places);
+        return rest * d->places >= 1e-9;
 }

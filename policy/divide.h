@@ -35,9 +35,19 @@ typedef struct DivideItem {
         size_t below, beside; /* the first right below it, the next below the same; DIVIDE_ROOT: none */
 } DivideItem;
 
+typedef struct Divide {
+        DivideItem *items;
+        size_t n, first;
+        double places, amount;
+        int level; /* of the tier that was last */
+} Divide;
+
 /* Whether the policy goes by what follows from settings alone, and not by what was. */
 bool policy_divides(const PolicyOps *ops);
 
-/* Fills in `part` of all items, in a time that grows with their number and with that of the tiers that have any.
- * -EINVAL where the policy divides by anything else. */
-int policy_divide(const PolicyOps *ops, uint32_t concurrency, DivideItem *items, size_t n);
+/* Begins with a tree of `n` items. -EINVAL where the policy divides by anything else. */
+int divide_begin(Divide *d, const PolicyOps *ops, uint32_t concurrency, DivideItem *items, size_t n);
+
+/* Divides what is left among the next lower tier, in a time that grows with the number of items. False: nothing is left
+ * to be divided, and `part` of all items is what comes of it. */
+bool divide_tier(Divide *d);

@@ -202,7 +202,11 @@ static int divide_device(Shares *s, const Device *d) {
                 if (r < 0)
                         return r;
         }
-        return policy_divide(d->ops, d->config.concurrency, s->items, s->n);
+        Divide divide;
+        int r = divide_begin(&divide, d->ops, d->config.concurrency, s->items, s->n);
+        while (r >= 0 && divide_tier(&divide))
+                turn_look(s->manager);
+        return r;
 }
 
 /* --- the answer --- */

@@ -53,6 +53,15 @@ static size_t tree_job(Tree *t, size_t parent, PolicySettings s) {
         return t->n++;
 }
 
+static int divide(const PolicyOps *ops, uint32_t places, DivideItem *items, size_t n) {
+        Divide d;
+
+        int r = divide_begin(&d, ops, places, items, n);
+        while (r >= 0 && divide_tier(&d))
+                ;
+        return r;
+}
+
 static double tree_got(const Tree *t, size_t k) {
         return (double) (t->nodes[k] ? t->nodes[k]->run_ns : t->jobs[k]->usage.run_ns);
 }
@@ -62,7 +71,7 @@ static void tree_check(Tree *t, uint64_t ns, double allowed) {
         const uint32_t places = t->h->config.concurrency;
         double all = (double) ns * places;
 
-        assert_int_equal(policy_divide(t->ops, places, t->items, t->n), 0);
+        assert_int_equal(divide(t->ops, places, t->items, t->n), 0);
         harness_dispatch(t->h);
         harness_run(t->h, ns);
         for (size_t k = 0; k < t->n; k++) {
@@ -123,7 +132,7 @@ static void test_limits(void **state) {
         for (unsigned i = 0; i < 2; i++)
                 tree_job(&t, tree_node(&t, DIVIDE_ROOT, (PolicyNodeSettings){.weight = 1 + 999 * i, .min = 80}),
                                 (PolicySettings){.weight = 100});
-        assert_int_equal(policy_divide(t.ops, 1, t.items, t.n), 0);
+        assert_int_equal(divide(t.ops, 1, t.items, t.n), 0);
         assert_float_equal(t.items[0].part, 0.5, 1e-6);
         t.h = harness_free(t.h);
 }
@@ -157,7 +166,7 @@ static void test_policies(void **state) {
         for (const PolicyOps *const *p = policy_all; *p; p++) {
                 if (!policy_divides(*p)) {
                         DivideItem i = {.parent = DIVIDE_ROOT};
-                        assert_int_equal(policy_divide(*p, 1, &i, 1), -EINVAL);
+                        assert_int_equal(divide(*p, 1, &i, 1), -EINVAL);
                         continue;
                 }
                 n++;
