@@ -72,11 +72,12 @@ class Bash(unittest.TestCase):
     def tearDownClass(cls):
         cls.client.end()
 
-    def complete(self, line):
+    def complete(self, line, cwd=None, **changes):
         p = subprocess.run(
             ["bash", "--norc", "-c", BASH, "bash", of_bash(line.split()[0]), line],
             text=True,
-            env=environment(PATH=PATH),
+            cwd=cwd,
+            env=environment(**{"PATH": PATH, **changes}),
             capture_output=True,
             stdin=subprocess.DEVNULL,
             timeout=DEADLINE,
@@ -147,6 +148,30 @@ class Bash(unittest.TestCase):
         self.assertLessEqual({"tree", "hpf", "kedf", "cfs"}, self.complete("xschedctl set device:all policy="))
         self.assertEqual(self.complete("xschedctl set device:all policy=tr"), {"tree"})
         self.assertIn("PolicySource", self.complete("xschedctl show client:%d -p " % self.id))
+
+    def test_hostile_names(self):
+        """Users name their groups and files: the shell must neither run what is in a name, nor once it is accepted."""
+        name, quoted = "$(touch pwned)", r"\$\(touch\ pwned\)"
+        with tempfile.TemporaryDirectory() as cwd:
+            with open(os.path.join(cwd, name), "w", encoding="utf-8"):
+                pass
+            os.mkdir(os.path.join(cwd, name + "d"))
+            for line, wanted in (
+                ("plot -o ", {quoted, quoted + "d"}),
+                ("replay x --svg=", {quoted, quoted + "d"}),
+                ("replay ", {quoted, quoted + "d"}),
+                ("run --working-directory ", {quoted + "d"}),
+            ):
+                with self.subTest(line):
+                    self.assertEqual(self.complete("xschedctl " + line, cwd), wanted)
+            # In place of a service with such a group: only a user with a cgroup of his own can make one.
+            with open(os.path.join(cwd, "xschedctl"), "w", encoding="utf-8") as f:
+                f.write("#!/bin/sh\necho '/a/$(touch${IFS}pwned)'\n")
+                os.fchmod(f.fileno(), 0o755)
+            for verb in ("status", "set", "explain"):
+                found = self.complete(f"xschedctl {verb} /", cwd, PATH=cwd + ":" + PATH)
+                self.assertEqual(found, {r"/a/\$\(touch\$\{IFS\}pwned\)"})
+            self.assertFalse(os.path.exists(os.path.join(cwd, "pwned")))
 
     def test_policy(self):
         self.assertEqual(self.complete("xschedctl pol"), {"policy"})

@@ -11,6 +11,7 @@ _xsched_exporter() {
 
         if [[ $cur == --textfile=* ]]; then
                 mapfile -t COMPREPLY < <(compgen -f -- "${cur#*=}")
+                compopt -o filenames 2>/dev/null # readline quotes them
         else
                 mapfile -t COMPREPLY < <(compgen -W "$options" -- "$cur")
                 [[ ${#COMPREPLY[@]} == 1 && ${COMPREPLY[0]} == *= ]] && compopt -o nospace 2>/dev/null

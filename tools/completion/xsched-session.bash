@@ -30,10 +30,15 @@ _xsched_session() {
         case $skip in
         --shim) mapfile -t COMPREPLY < <(compgen -W 'layer preload none' -- "$cur") ;;
         --log-level) mapfile -t COMPREPLY < <(compgen -W 'emerg alert crit err warning notice info debug' -- "$cur") ;;
-        --config) mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
+        --config)
+                mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+                compopt -o filenames 2>/dev/null # readline quotes them
+                ;;
         --policy)
-                mapfile -t COMPREPLY < <(compgen -W "tree
-                        $(xschedctl --no-legend --no-pager list-policies 2>/dev/null | awk '{ print $1 }')" -- "$cur")
+                mapfile -t COMPREPLY < <({
+                        echo tree
+                        xschedctl --no-legend --no-pager list-policies 2>/dev/null | awk '{ print $1 }'
+                } | awk -v cur="$cur" 'index($0, cur) == 1 && !seen[$0]++')
                 ;;
         *)
                 if [[ $command == 0 && $cur == -* ]]; then
@@ -41,6 +46,7 @@ _xsched_session() {
                         [[ ${#COMPREPLY[@]} == 1 && ${COMPREPLY[0]} == *= ]] && compopt -o nospace 2>/dev/null
                 elif [[ $command == 2 ]]; then
                         mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+                        compopt -o filenames 2>/dev/null
                 else
                         mapfile -t COMPREPLY < <(compgen -c -- "$cur")
                 fi
