@@ -81,9 +81,7 @@ class Replay(unittest.TestCase):
 
     def test_a_difference_is_named(self):
         records = self.records()
-        i = next(
-            i for i, r in enumerate(records) if r["is"] == "dispatch" and r["grants"] and r["grants"][0][1] == "hold"
-        )
+        i = self.held(records)
         records[i]["grants"][0][1] = "run"
         name = os.path.join(self.directory.name, "false")
         with open(name, "w", encoding="utf-8") as f:
@@ -110,6 +108,22 @@ class Replay(unittest.TestCase):
             self.assertGreater(rows[first]["share"], 0.9, rows)
         self.assertAlmostEqual(self.rows(f"--set={self.groups[0]}:weight=100")[0]["asked"], 0.5)
 
+    def held(self, records):
+        """The first decision that one waits while another runs."""
+        return next(
+            i for i, r in enumerate(records) if r["is"] == "dispatch" and r["grants"] and r["grants"][0][1] == "hold"
+        )
+
+    def test_an_end_that_never_comes(self):
+        """Both want the device from then on, until the latest time that a recording may have."""
+        records = self.records()
+        name = os.path.join(self.directory.name, "endless")
+        with open(name, "w", encoding="utf-8") as f:
+            ends = {"is": "end", "at": (1 << 61) - 1}
+            f.writelines(json.dumps(r) + "\n" for r in (*records[: self.held(records) + 1], ends))
+        self.assertRegex(ctl("replay", name, "--policy=cfs", status=1), r"goes on for 230\d{7} s: too much")
+        self.assertIn(self.groups[0], ctl("replay", name))
+
     def test_pictures(self):
         svg, trace = (os.path.join(self.directory.name, n) for n in ("x.svg", "x.json"))
         ctl("replay", self.file, f"--svg={svg}", f"--trace={trace}")
@@ -127,8 +141,16 @@ class Replay(unittest.TestCase):
             (("replay", self.file, "timeslice=soon"), "timeslice=soon"),
             (("replay", self.file, "--set=priority=3"), "GROUP:KEY=VALUE"),
             (("replay", self.file, "--set=/a:colour=3"), "colour"),
+            (("replay", self.file, "--set=nosuchgroup:weight=5"), "nosuchgroup"),
+            (("replay", self.file, f"--set={self.groups[0]}:weight=5", "--set=/nor/this:max=5%"), "/nor/this"),
             (("replay", self.file, "--check", "--policy=hpf"), "--check"),
             (("replay", "/nonexistent"), "/nonexistent"),
+            (("replay", "/"), "/: cannot be read: Is a directory"),
+            (("replay", self.file, f"--svg={self.file}"), "the recording itself"),
+            (
+                ("replay", self.file, f"--trace={self.directory.name}/../{os.path.basename(self.directory.name)}/tape"),
+                "itself",
+            ),
             (("replay", os.devnull), "empty"),
             (("replay", XSCHEDCTL), "record 1"),
             (("record",), "--output="),
@@ -141,6 +163,7 @@ class Replay(unittest.TestCase):
         ):
             with self.subTest(args):
                 self.assertIn(said, ctl(*args, status=1))
+        self.assertIn("the same", ctl("replay", "--check", self.file))
 
     def test_policy_and_hint(self):
         self.assertIn(DEVICE, ctl("policy"))

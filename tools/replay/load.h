@@ -35,6 +35,7 @@ typedef struct LoadStep {
 typedef struct Load {
         LoadStep *steps;
         size_t n_steps;
+        uint64_t n_records; /* of the whole recording */
         uint64_t begin_ns, end_ns;
 } Load;
 

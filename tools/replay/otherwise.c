@@ -119,15 +119,16 @@ int otherwise_config(const Otherwise *o, PolicyConfig *c, char *why, size_t size
 }
 
 /* Of the group, with those keys that this table has. A key that neither has is refused. */
-static int apply(const Otherwise *o, const char *group, const Key *keys, size_t n, const Key *others, size_t n_others,
+static int apply(Otherwise *o, const char *group, const Key *keys, size_t n, const Key *others, size_t n_others,
                 void *object, char *why, size_t size) {
         for (size_t i = 0; i < o->n_sets; i++) {
-                const ReplaySet *s = o->sets + i;
+                ReplaySet *s = o->sets + i;
                 size_t length = strcspn(s->key, "=");
                 const Key *k = find_key(keys, n, s->key, length);
 
                 if (!streq(s->group, group))
                         continue;
+                s->known = true;
                 if (!k && !find_key(others, n_others, s->key, length)) {
                         (void) snprintf(why, size, "--set=: %.*s: no such setting of a group", (int) length, s->key);
                         return -EINVAL;
@@ -139,10 +140,20 @@ static int apply(const Otherwise *o, const char *group, const Key *keys, size_t 
         return 0;
 }
 
-int otherwise_entity(const Otherwise *o, const char *group, PolicySettings *s, char *why, size_t size) {
+int otherwise_entity(Otherwise *o, const char *group, PolicySettings *s, char *why, size_t size) {
         return apply(o, group, entity_keys, ELEMENTSOF(entity_keys), node_keys, ELEMENTSOF(node_keys), s, why, size);
 }
 
-int otherwise_node(const Otherwise *o, const char *group, PolicyNodeSettings *s, char *why, size_t size) {
+int otherwise_node(Otherwise *o, const char *group, PolicyNodeSettings *s, char *why, size_t size) {
         return apply(o, group, node_keys, ELEMENTSOF(node_keys), entity_keys, ELEMENTSOF(entity_keys), s, why, size);
+}
+
+int otherwise_check_groups(const Otherwise *o, char *why, size_t size) {
+        for (size_t i = 0; i < o->n_sets; i++)
+                if (!o->sets[i].known) {
+                        (void) snprintf(why, size, "--set=%s:%s: no such group in the recording", o->sets[i].group,
+                                        o->sets[i].key);
+                        return -EINVAL;
+                }
+        return 0;
 }

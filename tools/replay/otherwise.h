@@ -7,7 +7,10 @@
 
 #include "replay.h"
 
-/* What becomes of recorded parameters and settings. 0, or -EINVAL with why. */
+/* What becomes of recorded parameters and settings. 0, or -EINVAL with why. A group that is asked for is `known`. */
 int otherwise_config(const Otherwise *o, PolicyConfig *c, char *why, size_t size);
-int otherwise_entity(const Otherwise *o, const char *group, PolicySettings *s, char *why, size_t size);
-int otherwise_node(const Otherwise *o, const char *group, PolicyNodeSettings *s, char *why, size_t size);
+int otherwise_entity(Otherwise *o, const char *group, PolicySettings *s, char *why, size_t size);
+int otherwise_node(Otherwise *o, const char *group, PolicyNodeSettings *s, char *why, size_t size);
+
+/* Whether all groups that have settings were asked for. */
+int otherwise_check_groups(const Otherwise *o, char *why, size_t size);

@@ -177,7 +177,7 @@ static int play(Replay *p, FILE *f) {
                 r = play_line(p, line);
         }
         if (r >= 0 && ferror(f))
-                r = say(p, -EIO, "cannot be read");
+                r = say(p, -EIO, "cannot be read: %m");
         if (r >= 0 && p->player.n_records == 0)
                 r = say(p, -EBADMSG, "it is empty");
         return r;
@@ -188,10 +188,10 @@ int replay_run(Replay *p, FILE *f) {
         int r = play(p, f);
         p->outcome.begin_ns = p->load.begin_ns = p->player.begin_ns;
         p->outcome.end_ns = p->load.end_ns = p->player.last_ns;
+        p->load.n_records = p->player.n_records;
         player_done(&p->player);
         if (r < 0)
                 return r;
-        p->at_line = 0;
         if (replay_is_other(p)) {
                 outcome_done(&p->outcome);
                 r = simulate(&p->load, &p->otherwise, &p->outcome, p->why, sizeof(p->why));
@@ -230,9 +230,12 @@ static int ask_set(Replay *p, const char *text) {
         };
         if (!o->sets[o->n_sets].group)
                 return say(p, -ENOMEM, "%s", strerror(ENOMEM));
-        const char *group = o->sets[o->n_sets++].group;
-        int r = otherwise_entity(o, group, &settings, p->why, sizeof(p->why));
-        return r < 0 ? r : otherwise_node(o, group, &node, p->why, sizeof(p->why));
+        ReplaySet *set = o->sets + o->n_sets++;
+        int r = otherwise_entity(o, set->group, &settings, p->why, sizeof(p->why));
+        if (r >= 0)
+                r = otherwise_node(o, set->group, &node, p->why, sizeof(p->why));
+        set->known = false;
+        return r;
 }
 
 int replay_ask(Replay *p, const char *policy, char *const *params, size_t n_params, const char *const *sets,

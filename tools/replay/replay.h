@@ -12,6 +12,7 @@
 typedef struct ReplaySet {
         char *group;
         const char *key, *value; /* inside of the argument */
+        bool known;              /* the recording has that group */
 } ReplaySet;
 
 #define REPLAY_SETS_MAX 32U
@@ -30,7 +31,7 @@ typedef struct Replay {
         Player player; /* of what was recorded */
         Load load;
         Outcome outcome;
-        uint64_t at_line; /* where it failed; 0: not in the recording */
+        uint64_t at_line; /* of the recording */
         char why[512];
 } Replay;
 

@@ -8,13 +8,20 @@
  * one time, since there are policies that go over several.
  */
 
-#include "simulate.h"
+#include <inttypes.h>
+
 #include "events.h"
 #include "otherwise.h"
 #include "replay.h"
+#include "simulate.h"
 
 /* The service asks no sooner again, and bursts are not looked at more often. */
 #define STEP_NS NSEC_PER_USEC
+
+/* What may happen, for any recording and for each record of it: some three hours of slices of the usual length among
+ * jobs that never end. Times in a file are whatever somebody wrote there, and to take them all would never end. */
+#define HAPPENINGS_MAX            UINT64_C(4000000)
+#define HAPPENINGS_PER_RECORD_MAX UINT64_C(100)
 
 typedef struct SimDevice SimDevice;
 
@@ -59,7 +66,7 @@ struct SimDevice {
 };
 
 typedef struct Simulation {
-        const Otherwise *otherwise;
+        Otherwise *otherwise;
         Outcome *outcome;
         SimDevice *devices; /* uthash, by number */
         Events events;
@@ -525,7 +532,19 @@ static void happen(Simulation *s, const Event *v) {
         }
 }
 
+/* What happened is what was looked at, and what came out of that. */
+static int check_bound(const Simulation *s, const Load *l, uint64_t n_looks) {
+        if (n_looks + s->outcome->n_intervals <= HAPPENINGS_MAX + l->n_records * HAPPENINGS_PER_RECORD_MAX)
+                return 0;
+        (void) snprintf(s->why, s->why_size,
+                        "the recording goes on for %" PRIu64 " s: too much would happen in so long, %" PRIu64
+                        " things in the first %" PRIu64 " s alone",
+                        (l->end_ns - l->begin_ns) / NSEC_PER_SEC, n_looks, (s->now_ns - l->begin_ns) / NSEC_PER_SEC);
+        return -E2BIG;
+}
+
 static int run(Simulation *s, const Load *l) {
+        uint64_t n_looks = 0;
         size_t i = 0;
         int r = 0;
 
@@ -546,13 +565,14 @@ static int run(Simulation *s, const Load *l) {
                 else {
                         Event v = events_pop(&s->events);
                         happen(s, &v);
+                        r = check_bound(s, l, ++n_looks);
                 }
         }
         s->now_ns = MAX(s->now_ns, l->end_ns);
         return s->events.failed || s->outcome->failed ? -ENOMEM : r;
 }
 
-int simulate(const Load *l, const Otherwise *o, Outcome *ret, char *why, size_t size) {
+int simulate(const Load *l, Otherwise *o, Outcome *ret, char *why, size_t size) {
         Simulation s = {.otherwise = o, .outcome = ret, .now_ns = l->begin_ns, .why = why, .why_size = size};
         SimDevice *d, *next;
 
@@ -560,6 +580,8 @@ int simulate(const Load *l, const Otherwise *o, Outcome *ret, char *why, size_t 
         ret->begin_ns = l->begin_ns;
         ret->end_ns = l->end_ns;
         int r = run(&s, l);
+        if (r >= 0)
+                r = otherwise_check_groups(o, why, size);
         HASH_ITER(hh, s.devices, d, next) {
                 device_clear(d);
                 HASH_DEL(s.devices, d);

@@ -8,4 +8,4 @@
 #include "replay.h"
 
 /* The load under it. 0 or a negative errno, with why. */
-int simulate(const Load *l, const Otherwise *o, Outcome *ret, char *why, size_t size);
+int simulate(const Load *l, Otherwise *o, Outcome *ret, char *why, size_t size);

@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 #include "common/stream-util.h"
 #include "tools/replay/replay.h"
@@ -59,6 +60,13 @@ static int show(const Ctl *c, const Outcome *o) {
         return table_show(c, &t, "tenant", "tenants");
 }
 
+static bool is_file_of(const char *name, FILE *f) {
+        struct stat a, b;
+
+        return name && stat(name, &a) == 0 && fstat(fileno(f), &b) == 0 && S_ISREG(a.st_mode) && a.st_dev == b.st_dev &&
+                        a.st_ino == b.st_ino;
+}
+
 typedef int (*print_t)(const Outcome *o, FILE *f);
 
 static int write_file(const Outcome *o, const char *name, print_t print) {
@@ -101,13 +109,16 @@ int verb_replay(Ctl *c, int argc, char *argv[]) {
 
         if (!f)
                 return ctl_fail("%s: %m", argv[0]);
+        if (is_file_of(c->svg, f) || is_file_of(c->trace, f))
+                return ctl_fail("%s: --svg= and --trace= do not overwrite the recording itself", argv[0]);
         r = replay_ask(&p, c->policy, argv + 1, (size_t) argc - 1, c->sets, c->n_sets);
-        if (r >= 0 && c->check && replay_is_other(&p))
-                return ctl_fail("--check is of what was recorded, without another policy or settings");
-        if (r >= 0)
-                r = replay_run(&p, f);
         if (r < 0)
-                return ctl_fail("%s%s%s", p.at_line ? argv[0] : "", p.at_line ? ": " : "", p.why);
+                return ctl_fail("%s", p.why);
+        if (c->check && replay_is_other(&p))
+                return ctl_fail("--check is of what was recorded, without another policy or settings");
+        r = replay_run(&p, f);
+        if (r < 0)
+                return ctl_fail("%s: %s", argv[0], p.why);
         if (c->check)
                 return show_check(argv[0], &p);
         warn(argv[0], &p);
