@@ -186,6 +186,24 @@ class Service(Run):
         ctl("run", "--unit=gone.service", "--wait", "-G", "-q", "false", status=1)
         until(lambda: show("gone.service", "ActiveState") == "inactive", "it to be forgotten")
 
+    def test_properties_are_systemds(self):
+        """Each as systemd-run reads it, or refused."""
+        properties = ("UMask=027", "RuntimeDirectoryMode=0700", "CoredumpFilter=0x33", "MemoryMax=1G", "TasksMax=7")
+        options = [word for p in properties for word in ("-p", p)]
+        units = ("ours", "theirs")
+        ctl("run", "--service", "-q", "--unit=ours", *options, "sleep", "1000")
+        run("systemd-run", "-q", "--unit=theirs", *options, "sleep", "1000")
+        for name in (p.partition("=")[0] for p in properties):
+            with self.subTest(name):
+                self.assertEqual(*(show(u + ".service", name) for u in units))
+        self.assertEqual(show("ours.service", "UMask"), "0027")
+        run("systemctl", "stop", *units)
+        for wrong in ("UMask=9", "UMask=77777", "UMask=", "CapabilityBoundingSet=1", "CoredumpFilter=x"):
+            with self.subTest(wrong):
+                self.assertIn(f"--property={wrong}: ", ctl("run", "--wait", "-p", wrong, "true", status=125).stderr)
+        said = ctl("run", "-q", "--pipe", "--working-directory=bin", "pwd", cwd="/usr")
+        self.assertEqual(said.stdout, "/usr/bin\n")
+
     def test_without_waiting(self):
         said = ctl("run", "--service", "--unit=bg", "sleep", "1000")
         self.assertEqual(said.stderr, "Running as unit: bg.service\n")

@@ -322,16 +322,32 @@ static int append_settings(const TransientUnit *u, sd_bus_message *m) {
         return r;
 }
 
+/* What is relative is below our own working directory. A home directory ("~") and "-" before a path are systemd's. */
+static int working_directory(const char *path, char **ret) {
+        _cleanup_free_ char *here = NULL;
+
+        *ret = NULL;
+        if (!path || strchr("/~-", path[0])) {
+                *ret = path ? strdup(path) : NULL;
+                return path && !*ret ? -ENOMEM : 0;
+        }
+        here = getcwd(NULL, 0);
+        if (!here)
+                return negative_errno();
+        return asprintf(ret, "%s/%s", here, path) < 0 ? -ENOMEM : 0;
+}
+
 static int append_credentials(const TransientUnit *u, sd_bus_message *m) {
         const RunOptions *o = &u->ctl->run;
+        _cleanup_free_ char *directory = NULL;
+        int r = working_directory(o->working_directory, &directory);
         const struct {
                 const char *property, *value;
         } strings[] = {
                         {"User", o->uid},
                         {"Group", o->gid},
-                        {"WorkingDirectory", o->working_directory},
+                        {"WorkingDirectory", directory},
         };
-        int r = 0;
 
         for (size_t i = 0; r >= 0 && i < ELEMENTSOF(strings); i++)
                 if (strings[i].value)

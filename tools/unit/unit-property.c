@@ -80,10 +80,36 @@ static int signal_from_name(const char *name) {
         return -EINVAL;
 }
 
+/* UMask=, RuntimeDirectoryMode= and their like are octal, CoredumpFilter= is hexadecimal. Returns 0: any other number.
+ */
+static int number_base(const char *name) {
+        if (streq(name, "UMask") || ends_with(name, "Mode"))
+                return 8;
+        return streq(name, "CoredumpFilter") ? 16 : 0;
+}
+
+static int parse_bits(int base, const char *value, uint64_t *ret) {
+        const char *digits = base == 8 ? "01234567" : "0123456789abcdefABCDEF";
+
+        if (base == 16)
+                value = startswith(value, "0x") ?: value;
+        if (isempty(value) || value[strspn(value, digits)] != '\0')
+                return -EINVAL;
+        errno = 0;
+        unsigned long long bits = strtoull(value, NULL, base);
+        if (errno != 0 || (base == 8 && bits > 07777))
+                return -ERANGE;
+        *ret = bits;
+        return 0;
+}
+
 static int parse_unsigned(const char *name, const char *value, uint64_t max, uint64_t *ret) {
         uint64_t v;
         int r;
 
+        int base = number_base(name);
+        if (base != 0)
+                return parse_bits(base, value, ret);
         if (streq(value, "infinity"))
                 v = UINT64_MAX;
         else if (ends_with(name, "USec")) {
@@ -100,6 +126,17 @@ static int parse_unsigned(const char *name, const char *value, uint64_t max, uin
         }
         *ret = v;
         return 0;
+}
+
+/* Their values are names of bits, which the bus has as a number. */
+static bool is_set_of_names(const char *name, size_t n) {
+        static const char *const names[] = {"AmbientCapabilities", "CapabilityBoundingSet", "MountFlags",
+                        "RestrictNamespaces", "SecureBits"};
+
+        for (size_t i = 0; i < ELEMENTSOF(names); i++)
+                if (strlen(names[i]) == n && memcmp(name, names[i], n) == 0)
+                        return true;
+        return false;
 }
 
 static int append_number(sd_bus_message *m, const char *name, char type, const char *value) {
@@ -199,6 +236,8 @@ int unit_property_append(
         if (r < 0)
                 return ctl_fail("--property=%s: systemd does not say what properties there are: %s", assignment,
                                 strerror(-r));
+        if (is_set_of_names(assignment, (size_t) (equals - assignment)))
+                return ctl_fail("--property=%s: a set of names cannot be set here", assignment);
         if (startswith(assignment, "CPUQuota="))
                 r = append_quota(m, equals + 1);
         else if (find_property(p, assignment, (size_t) (equals - assignment), name, type, sizeof(type)))
