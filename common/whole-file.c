@@ -29,10 +29,20 @@ static int write_temporary(char *path, const char *text, size_t size, bool sync)
         return r;
 }
 
+/* A device, a pipe: what it is stays. */
+static int write_in_place(const char *path, const char *text, size_t size) {
+        _cleanup_close_ int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+
+        return fd < 0 ? negative_errno() : write_all(fd, text, size);
+}
+
 int whole_file_write(const char *path, const char *text, size_t size, bool sync) {
         const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
         char temporary[PATH_MAX];
+        struct stat st;
 
+        if (stat(path, &st) >= 0 && !S_ISREG(st.st_mode))
+                return write_in_place(path, text, size);
         int n = snprintf(temporary, sizeof(temporary), "%.*s.%s.XXXXXX", (int) (name - path), path, name);
         if (n < 0 || (size_t) n >= sizeof(temporary))
                 return -ENAMETOOLONG;

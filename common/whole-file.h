@@ -11,6 +11,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Replaces `path` by a file of mode 0644. `sync`: the text is on the disk before the file has its name. Returns 0 or a
- * negative errno, after which the former file is unchanged. */
+/* Replaces `path` by a file of mode 0644; a device or a pipe is written to. `sync`: the text is on the disk before the
+ * file has its name. Returns 0 or a negative errno, after which the former file is unchanged. */
 int whole_file_write(const char *path, const char *text, size_t size, bool sync);

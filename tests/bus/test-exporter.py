@@ -4,6 +4,7 @@
 
 import os
 import socket
+import stat
 import subprocess
 import sys
 import threading
@@ -439,6 +440,23 @@ class Textfile(ExporterCase):
         )
         self.assertEqual(done.returncode, status, done.stderr)
         return done
+
+    def test_a_pipe_stays_a_pipe(self):
+        """As /dev/stdout is, and /dev/null: root could replace it."""
+        path, begun = f"{self.directory}/pipe", []
+        os.mkfifo(path)
+
+        def reader():
+            with open(path, encoding="utf-8") as f:
+                begun.append(f.readline())
+                f.read()
+
+        t = threading.Thread(target=reader)
+        t.start()
+        self.write(path)
+        self.assertTrue(stat.S_ISFIFO(os.stat(path).st_mode))
+        t.join()
+        self.assertRegex(begun[0], "^# ")
 
     def test_whole_files_only(self):
         """A reader, however often it reads, finds all of the old one or all of the new one."""

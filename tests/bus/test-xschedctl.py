@@ -416,6 +416,9 @@ class Errors(unittest.TestCase):
         self.fails("show", "client:987654", says="client:987654: no such")
         self.fails("show", "queue:987654", says="queue:987654: no such")
         self.fails("show", "device:pci:dead", says="device:pci:dead: no such")
+        # As of a variable of the shell that is not set: it must not be all devices.
+        for words in (("reset", "device:"), ("set", "device:", "timeslice=9ms"), ("policy", "", "hpf")):
+            self.fails(*words, says="names no device")
         self.fails("show", "nobody.service", says="nobody.service: no such group")
         self.fails("suspend", "nobody.service", says="nobody.service: no such group")
         self.fails("set", "client:987654", "weight=1", says="client:987654: no such")

@@ -112,7 +112,9 @@ static int resolve_number(Target *t, const char *number) {
 
 static int resolve_device(Target *t) {
         t->kind = OBJECT_DEVICE;
-        if (streq(t->name, "all") || isempty(t->name)) {
+        if (isempty(t->name))
+                return ctl_fail("%s names no device; all of them are device:all", t->text);
+        if (streq(t->name, "all")) {
                 t->name = "";
                 return 0;
         }
