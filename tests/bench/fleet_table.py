@@ -26,8 +26,8 @@ NOTE = (
     "Up to {slots} jobs share a GPU, but where each has GPUs of its own. A launch that runs is never stopped (level "
     "1). `tools/fleet/fleet.h` says what is simulated; `--philly=` and `--pai-jobs=` take published traces.\n\n"
     "Under xsched no request of the {requests} that met training on their GPU waited for it for longer than "
-    "{behind:.1f} ms, all the pieces of its wait together. `--check` asserts {bound:.0f} ms of each, the longest launch "
-    "and a slice, and as much again for each turn of the starvation floor that a request meets while it waits behind "
+    "{behind:.1f} ms, all the pieces of its wait together. `--check` asserts {bound:.0f} ms of each, the longest "
+    "launch and a slice, and as much again for each turn of the starvation floor that a request meets while it waits behind "
     "others' requests.\n\n"
 )
 GANG_NOTE = (
