@@ -27,8 +27,8 @@ NOTE = (
     "1). `tools/fleet/fleet.h` says what is simulated; `--philly=` and `--pai-jobs=` take published traces.\n\n"
     "Under xsched no request of the {requests} that met training on their GPU waited for it for longer than "
     "{behind:.1f} ms, all the pieces of its wait together. `--check` asserts {bound:.0f} ms of each, the longest "
-    "launch and a slice, and as much again for each turn of the starvation floor that a request meets while it waits behind "
-    "others' requests.\n\n"
+    "launch and a slice, and as much again for each turn of the starvation floor that a request meets while it waits "
+    "behind others' requests.\n\n"
 )
 GANG_NOTE = (
     "What gangs wait for their own workers, of the time that they have GPUs. Each host decides for itself, so on "
