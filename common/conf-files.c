@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 
 #include "array.h"
 #include "conf-files.h"
@@ -38,29 +37,40 @@ static bool contains_name(const ConfFiles *f, const char *name) {
         return false;
 }
 
-/* Returns 1: read the file; 0: it only masks others; or a negative errno, which was reported. */
+/* Returns 1: read the file; 0: it only masks others; -ENOENT: it is gone; or another negative errno, which was
+ * reported. */
 static int classify(const char *path, const ConfContext *c) {
         struct stat st;
         if (stat(path, &st) < 0) {
                 int r = negative_errno();
-                conf_report(c, CONF_ERROR, path, 0, r, "Failed to look at the file: %s", strerror(-r));
+                if (r == -ENOENT)
+                        r = conf_missing_error(path);
+                if (r != -ENOENT)
+                        conf_report(c, CONF_ERROR, path, 0, r, "Failed to look at the file: %s", strerror(-r));
                 return r;
         }
-        if (S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3))
-                return 0;
-        if (!S_ISREG(st.st_mode)) {
-                conf_report(c, CONF_ERROR, path, 0, -EBADF, "Not a regular file, ignored");
-                return 0;
-        }
-        return st.st_size > 0;
+        int r = conf_file_kind(&st);
+        if (r < 0)
+                conf_report(c, CONF_ERROR, path, 0, r, "Not a regular file");
+        return r > 0 ? st.st_size > 0 : r;
+}
+
+/* What it means that a directory cannot be opened. Of a subdirectory only its own name counts: the caller hears of the
+ * directory above it when it lists that one. */
+static int directory_error(const char *path, bool is_subdir, int error) {
+        struct stat st;
+        if (is_subdir && (error == -ENOENT || error == -ENOTDIR) && lstat(path, &st) < 0)
+                return -ENOENT;
+        return error == -ENOENT ? conf_missing_error(path) : error;
 }
 
 /* All names of one directory that no earlier one had: masks included, for the directories that follow. */
-static int list_one(const char *dir, const char *suffix, const ConfContext *c, ConfFiles *seen, ConfFiles *found) {
+static int list_one(const char *dir, bool is_subdir, const char *suffix, const ConfContext *c, ConfFiles *seen,
+                ConfFiles *found) {
         DIR *d = opendir(dir);
         if (!d) {
-                int r = negative_errno();
-                if (r == -ENOENT || r == -ENOTDIR)
+                int r = directory_error(dir, is_subdir, negative_errno());
+                if (r == -ENOENT)
                         return 0;
                 conf_report(c, CONF_ERROR, dir, 0, r, "Failed to read the directory: %s", strerror(-r));
                 return r;
@@ -77,6 +87,8 @@ static int list_one(const char *dir, const char *suffix, const ConfContext *c, C
                         break;
                 }
                 int r = classify(path, c);
+                if (r == -ENOENT)
+                        continue;
                 if (r < 0 && first_error == 0)
                         first_error = r;
                 copy = strdup(path);
@@ -109,7 +121,7 @@ int conf_files_list(
                         path = NULL;
                         return -ENOMEM;
                 }
-                int r = list_one(path, suffix, c, &seen, &found);
+                int r = list_one(path, subdir, suffix, c, &seen, &found);
                 if (r == -ENOMEM)
                         return r;
                 if (r < 0 && first_error == 0)

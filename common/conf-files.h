@@ -24,9 +24,9 @@ typedef struct ConfFiles {
 #define CONF_DIRECTORIES XSCHED_PKGCONFDIR, "/run/xsched", XSCHED_VENDORDIR
 
 /* Lists the files `dir/subdir/NAME<suffix>` of a NULL-terminated list of directories (subdir may be NULL). A
- * directory that does not exist has no files. Other directories and files that cannot be read are reported, and the
- * first error is returned with the other files in *ret, so that the caller chooses between "the rest applies" and
- * "change nothing". */
+ * directory that does not exist has no files; a link to nothing, or a file, in its place does exist. Other directories
+ * and files that cannot be read are reported, and the first error is returned with the other files in *ret, so that the
+ * caller chooses between "the rest applies" and "change nothing". */
 int conf_files_list(
                 const char *const *dirs, const char *subdir, const char *suffix, const ConfContext *c, ConfFiles *ret);
 void conf_files_done(ConfFiles *f);

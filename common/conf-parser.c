@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 #include "conf-lines.h"
 #include "conf-parser.h"
@@ -232,21 +233,48 @@ int conf_parse_buffer(const ConfContext *c, const char *file, const char *data, 
         return parse_text(c, file, text, size);
 }
 
+int conf_missing_error(const char *path) {
+        _cleanup_free_ char *name = strdup(path);
+        struct stat st;
+        if (!name)
+                return -ENOMEM;
+
+        /* Up to the longest part of the path whose last name exists. When that is no directory, it is a link. */
+        while (lstat(name, &st) < 0) {
+                char *slash = strrchr(name, '/');
+                if (errno != ENOENT)
+                        return negative_errno();
+                if (!slash || slash == name)
+                        return -ENOENT;
+                *slash = '\0';
+        }
+        return stat(name, &st) < 0 ? -ENOLINK : -ENOENT;
+}
+
+int conf_file_kind(const struct stat *st) {
+        if (S_ISCHR(st->st_mode) && st->st_rdev == makedev(1, 3))
+                return 0;
+        if (S_ISREG(st->st_mode))
+                return 1;
+        return S_ISDIR(st->st_mode) ? -EISDIR : -EBADF;
+}
+
 static int read_whole(int fd, char **ret, size_t *ret_size) {
         struct stat st;
         if (fstat(fd, &st) < 0)
                 return negative_errno();
-        if (!S_ISREG(st.st_mode))
-                return S_ISDIR(st.st_mode) ? -EISDIR : -EBADF;
+        int r = conf_file_kind(&st);
+        if (r < 0)
+                return r;
         if (st.st_size > FILE_SIZE_MAX)
                 return -EFBIG;
 
-        _cleanup_free_ char *data = malloc((size_t) st.st_size + 1);
+        size_t size = r > 0 ? (size_t) st.st_size : 0, n = 0;
+        _cleanup_free_ char *data = malloc(size + 1);
         if (!data)
                 return -ENOMEM;
-        size_t n = 0;
-        while (n < (size_t) st.st_size) {
-                ssize_t k = read(fd, data + n, (size_t) st.st_size - n);
+        while (n < size) {
+                ssize_t k = read(fd, data + n, size - n);
                 if (k < 0 && errno == EINTR)
                         continue;
                 if (k < 0)
@@ -268,6 +296,8 @@ int conf_parse_file(const ConfContext *c, const char *path) {
         /* O_NONBLOCK: opening a FIFO of this name must not block us. */
         _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
         int r = fd < 0 ? negative_errno() : read_whole(fd, &data, &size);
+        if (r == -ENOENT)
+                r = conf_missing_error(path);
         if (r < 0) {
                 if (r != -ENOENT)
                         conf_report(c, CONF_ERROR, path, 0, r, "Failed to read the file: %s", strerror(-r));

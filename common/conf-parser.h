@@ -26,6 +26,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 #include "common/macro.h"
 
@@ -104,8 +105,15 @@ typedef struct ConfContext {
 /* Parses the bytes of a file named `file`. Returns 0 however many problems were reported; -ENOMEM. */
 int conf_parse_buffer(const ConfContext *c, const char *file, const char *data, size_t size);
 
-/* Parses a file. Returns -ENOENT without a report; any other error of reading it is reported and returned. */
+/* Parses a file; /dev/null is an empty one. Returns -ENOENT, without a report, when it does not exist; any other error
+ * of reading it is reported and returned. */
 int conf_parse_file(const ConfContext *c, const char *path);
+
+/* What a path's ENOENT means: -ENOENT, a name on it does not exist; -ENOLINK, a link on it leads to nothing. */
+int conf_missing_error(const char *path);
+
+/* Returns 1: a file to read; 0: /dev/null, which only masks; -EISDIR or -EBADF: no file that can be read. */
+int conf_file_kind(const struct stat *st);
 
 void conf_report(const ConfContext *c, ConfSeverity severity, const char *file, unsigned line, int error,
                 const char *format, ...) _printf_(6, 7);

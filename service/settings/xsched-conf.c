@@ -307,7 +307,7 @@ static void check_devices(Loading *l, const ConfContext *c) {
         }
 }
 
-/* Main file and drop-ins in the order of reading; *ret_explicit: the first was named by the user and must exist. */
+/* Main file and drop-ins in the order of reading. */
 typedef struct Places {
         char *main[3];     /* the first that exists is read */
         char *drop_ins[4]; /* NULL-terminated, as conf_files_list() wants them */
@@ -383,26 +383,32 @@ static int places_init(const ConfigPaths *paths, Places *ret) {
         return 0;
 }
 
-/* Returns 0 or the first error of something that could not be read; -ENOMEM at once. */
-static int load_files(const ConfContext *c, const Places *places) {
+/* Returns 0 or an error of reading, which was reported. That none exists is an error of the one that was named only. */
+static int load_main(const ConfContext *c, const Places *places, bool named) {
+        int r = -ENOENT;
+
+        for (size_t i = 0; i < ELEMENTSOF(places->main) && places->main[i] && r == -ENOENT; i++)
+                r = conf_parse_file(c, places->main[i]);
+        if (r != -ENOENT)
+                return r;
+        if (!named)
+                return 0;
+        conf_report(c, CONF_ERROR, places->main[0], 0, r, "Failed to read the file: %s", strerror(-r));
+        return r;
+}
+
+/* Returns 0 or the first error of something that could not be read, which was reported; -ENOMEM at once. */
+static int load_drop_ins(const ConfContext *c, const Places *places) {
         _cleanup_(conf_files_done)
         ConfFiles drop_ins = CONF_FILES_NULL;
-        int first_error = -ENOENT;
 
-        for (size_t i = 0; i < ELEMENTSOF(places->main) && places->main[i] && first_error == -ENOENT; i++)
-                first_error = conf_parse_file(c, places->main[i]);
-        if (first_error == -ENOMEM)
-                return first_error;
-
-        int r = conf_files_list((const char *const *) places->drop_ins, NULL, ".conf", c, &drop_ins);
-        if (r < 0 && (first_error == 0 || first_error == -ENOENT))
-                first_error = r;
-        for (size_t i = 0; i < drop_ins.n && r != -ENOMEM; i++) {
-                r = conf_parse_file(c, drop_ins.paths[i]);
-                if (r < 0 && first_error == 0)
+        int first_error = conf_files_list((const char *const *) places->drop_ins, NULL, ".conf", c, &drop_ins);
+        for (size_t i = 0; i < drop_ins.n && first_error != -ENOMEM; i++) {
+                int r = conf_parse_file(c, drop_ins.paths[i]);
+                if (r == -ENOMEM || (r < 0 && r != -ENOENT && first_error == 0))
                         first_error = r;
         }
-        return r == -ENOMEM ? r : first_error;
+        return first_error;
 }
 
 int config_load(const ConfigPaths *paths, const Config *last_good, ConfReport report, void *userdata, Config **ret) {
@@ -432,10 +438,15 @@ int config_load(const ConfigPaths *paths, const Config *last_good, ConfReport re
         int r = places_init(paths, &places);
         if (r < 0)
                 return r;
-        r = load_files(&context, &places);
-        if (r == -ENOENT && paths->file)
-                conf_report(&context, CONF_ERROR, paths->file, 0, r, "Failed to read the file: %s", strerror(-r));
-        if (r < 0 && (r == -ENOMEM || paths->file || (last_good && r != -ENOENT)))
+        int main_error = load_main(&context, &places, paths->file);
+        if (main_error == -ENOMEM)
+                return main_error;
+        r = load_drop_ins(&context, &places);
+        if (r == -ENOMEM)
+                return r;
+        if (main_error < 0 && (last_good || paths->file))
+                return main_error;
+        if (r < 0 && last_good)
                 return r;
         check_devices(&loading, &context);
 

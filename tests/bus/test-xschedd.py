@@ -254,7 +254,20 @@ class Life(unittest.TestCase):
             self.assertEqual(threshold(), 3)
             self.assertIn("could not be read", self.bus("get-property", *SCHEDULER, "Degraded"))
 
+            # Nor does a drop-in that leads nowhere.
             self.config.write_text("")
+            drop_in = self.config.with_name(f"{self.config.name}.d") / "10.conf"
+            drop_in.parent.mkdir()
+            drop_in.symlink_to("nowhere")
+            self.bus("call", *SCHEDULER, "Reload", status=1)
+            reloaded()
+            self.assertEqual(threshold(), 3)
+            self.assertIn("could not be read", self.bus("get-property", *SCHEDULER, "Degraded"))
+            drop_in.unlink()
+
+            # A link to /dev/null is as good as an empty file.
+            self.config.unlink()
+            self.config.symlink_to("/dev/null")
             self.bus("call", *SCHEDULER, "Reload")
             reloaded()
             self.assertEqual(threshold(), 1)

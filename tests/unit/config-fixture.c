@@ -47,6 +47,13 @@ void put(const char *name, const char *text) {
         assert_int_equal(fclose(f), 0);
 }
 
+void put_link(const char *name, const char *target) {
+        char path[1024];
+        path_of(path, sizeof(path), name);
+        make_parents(path);
+        assert_return_code(symlink(target, path), errno);
+}
+
 void take_away(const char *name) {
         char path[1024];
         path_of(path, sizeof(path), name);

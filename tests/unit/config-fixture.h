@@ -31,6 +31,7 @@ extern unsigned n_problems;
 void remember(const ConfProblem *p, void *userdata);
 void path_of(char *buf, size_t size, const char *name);
 void put(const char *name, const char *text);
+void put_link(const char *name, const char *target);
 void take_away(const char *name);
 int try_load(const Config *last_good, Config **ret);
 Config *load(const Config *last_good);

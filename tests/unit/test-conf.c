@@ -419,26 +419,48 @@ static void test_files(void **state) {
 
 static void test_files_that_cannot_be_read(void **state) {
         World w = world_new();
-        char found[1024], fifo[512];
+        char found[1024], fifo[512], other[512];
 
         make_dir("etc");
         make_dir("etc/d");
+        write_file("etc/d/50-good.conf", "x");
+        /* One after the other: the order in which a directory lists them is its own. */
         make_dir("etc/d/40-dir.conf");
+        assert_int_equal(list(&w, found, sizeof(found)), -EISDIR);
+        path_of(other, sizeof(other), "etc/d/40-dir.conf");
+        assert_return_code(remove(other), errno);
         make_link("nowhere", "etc/d/30-dangling.conf");
+        assert_int_equal(list(&w, found, sizeof(found)), -ENOLINK);
+        path_of(other, sizeof(other), "etc/d/30-dangling.conf");
+        assert_return_code(remove(other), errno);
         path_of(fifo, sizeof(fifo), "etc/d/20-fifo.conf");
         assert_return_code(mkfifo(fifo, 0600), errno);
-        write_file("etc/d/50-good.conf", "x");
-
-        assert_int_equal(list(&w, found, sizeof(found)), -ENOENT);
-        assert_string_equal(found, "etc/d/50-good.conf");
+        assert_int_equal(list(&w, found, sizeof(found)), -EBADF);
         assert_int_equal(w.n_problems, 3);
+
+        /* Nor can what is in the place of a directory; what is wrong with the one above is heard of elsewhere. */
+        make_dir("run");
+        make_link("nowhere", "run/d");
+        write_file("usr", "");
+        assert_true(list(&w, found, sizeof(found)) < 0);
+        assert_string_equal(found, "etc/d/50-good.conf");
+        assert_int_equal(w.n_problems, 5);
+        make_dir("etc/d/40-dir.conf");
+        make_link("nowhere", "etc/d/30-dangling.conf");
+        assert_true(list(&w, found, sizeof(found)) < 0);
+        assert_string_equal(found, "etc/d/50-good.conf");
+        assert_int_equal(w.n_problems, 9);
 
         /* The other end of the FIFO is never opened: must not hang. */
         ConfContext c = context_of(&w);
         assert_int_equal(conf_parse_file(&c, fifo), -EBADF);
         path_of(fifo, sizeof(fifo), "etc");
         assert_int_equal(conf_parse_file(&c, fifo), -EISDIR);
-        path_of(fifo, sizeof(fifo), "none");
+        path_of(fifo, sizeof(fifo), "run/d");
+        assert_int_equal(conf_parse_file(&c, fifo), -ENOLINK);
+        path_of(fifo, sizeof(fifo), "run/d/none");
+        assert_int_equal(conf_parse_file(&c, fifo), -ENOLINK);
+        path_of(fifo, sizeof(fifo), "none/none");
         unsigned before = w.n_problems;
         assert_int_equal(conf_parse_file(&c, fifo), -ENOENT);
         assert_int_equal(w.n_problems, before);

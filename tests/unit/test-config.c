@@ -243,6 +243,114 @@ static void test_unreadable(void **state) {
         assert_int_equal(fresh->device.params.threshold, 5);
 }
 
+typedef enum InTheWay { IN_THE_WAY_LINK, IN_THE_WAY_FILE, IN_THE_WAY_DIRECTORY, IN_THE_WAY_FIFO } InTheWay;
+
+static void put_in_the_way(const char *name, InTheWay what) {
+        char path[1024];
+
+        put(name, "x");
+        if (what == IN_THE_WAY_FILE)
+                return;
+        take_away(name);
+        path_of(path, sizeof(path), name);
+        if (what == IN_THE_WAY_LINK)
+                put_link(name, "nowhere");
+        else
+                assert_return_code(what == IN_THE_WAY_FIFO ? mkfifo(path, 0600) : mkdir(path, 0700), errno);
+}
+
+typedef struct InTheWayCase {
+        const char *name;
+        InTheWay what;
+        int error;
+        unsigned n_problems;
+} InTheWayCase;
+
+static void check_in_the_way(const InTheWayCase *c) {
+        Config *none = NULL;
+
+        put(USR "/classes.d/batch.class", "[Class]\nPriority=-50\n");
+        put(USR "/xsched.conf.d/20.conf", "[Scheduler]\nThreshold=5\n");
+        put(ETC "/xsched.conf", "[Scheduler]\nTimeSlice=7ms\n");
+        _cleanup_(config_freep)
+        Config *before = load(NULL);
+        assert_string_equal(problems, "");
+        take_away(ETC "/xsched.conf");
+        if (streq(c->name, ETC))
+                take_away(ETC);
+
+        put_in_the_way(c->name, c->what);
+        assert_int_equal(try_load(before, &none), c->error);
+        assert_null(none);
+        assert_non_null(strstr(problems, c->name));
+
+        _cleanup_(config_freep)
+        Config *fresh = load(NULL);
+        assert_int_equal(n_problems, c->n_problems);
+        assert_int_equal(fresh->device.params.threshold, 5);
+
+        take_away(c->name);
+        _cleanup_(config_freep)
+        Config *after = load(before);
+        assert_string_equal(problems, "");
+        assert_int_equal(after->device.params.timeslice_ns, 20 * NSEC_PER_MSEC);
+        assert_int_equal(config_class(after, "batch")->settings.priority, -50);
+}
+
+/* What has the name of a file or a directory, and is none that can be read: a reload keeps everything, a start says so
+ * and takes the rest. Once the name is gone, so are the settings. */
+static void test_in_the_way(void **state) {
+        static const InTheWayCase cases[] = {
+                        {ETC "/xsched.conf", IN_THE_WAY_LINK, -ENOLINK, 1},
+                        {ETC "/xsched.conf", IN_THE_WAY_FIFO, -EBADF, 1},
+                        {ETC "/xsched.conf.d/10.conf", IN_THE_WAY_LINK, -ENOLINK, 1},
+                        {ETC "/xsched.conf.d/10.conf", IN_THE_WAY_DIRECTORY, -EISDIR, 1},
+                        {ETC "/xsched.conf.d/10.conf", IN_THE_WAY_FIFO, -EBADF, 1},
+                        {ETC "/xsched.conf.d", IN_THE_WAY_LINK, -ENOLINK, 1},
+                        {ETC "/xsched.conf.d", IN_THE_WAY_FILE, -ENOTDIR, 1},
+                        {ETC "/classes.d", IN_THE_WAY_LINK, -ENOLINK, 1},
+                        {ETC "/classes.d", IN_THE_WAY_FILE, -ENOTDIR, 1},
+                        {ETC "/classes.d/batch.class", IN_THE_WAY_LINK, -ENOLINK, 1},
+                        {ETC "/classes.d/batch.class", IN_THE_WAY_DIRECTORY, -EISDIR, 1},
+                        {ETC "/classes.d/batch.class", IN_THE_WAY_FIFO, -EBADF, 1},
+                        {ETC "/classes.d/batch.class.d", IN_THE_WAY_LINK, -ENOLINK, 1},
+                        {ETC "/classes.d/batch.class.d/10.conf", IN_THE_WAY_LINK, -ENOLINK, 1},
+                        /* Its main file, its drop-ins and its classes are said to be missing. */
+                        {ETC, IN_THE_WAY_LINK, -ENOLINK, 3},
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                assert_int_equal(config_setup(state), 0);
+                check_in_the_way(cases + i);
+                assert_int_equal(config_teardown(state), 0);
+        }
+}
+
+/* As of drop-ins, a link to /dev/null only masks. */
+static void test_main_file_masked(void **state) {
+        char path[1024];
+        Config *loaded = NULL;
+
+        put(USR "/xsched.conf", "[Scheduler]\nThreshold=2\n");
+        put(USR "/xsched.conf.d/10-x.conf", "[Scheduler]\nConcurrency=3\n");
+        _cleanup_(config_freep)
+        Config *before = load(NULL);
+        put_link(ETC "/xsched.conf", "/dev/null");
+        _cleanup_(config_freep)
+        Config *masked = load(before);
+        assert_string_equal(problems, "");
+        assert_int_equal(masked->device.params.threshold, 0);
+        assert_int_equal(masked->device.params.concurrency, 3);
+
+        path_of(path, sizeof(path), ETC "/xsched.conf");
+        const ConfigPaths paths = {.file = path};
+        assert_int_equal(config_load(&paths, before, remember, NULL, &loaded), 0);
+        _cleanup_(config_freep)
+        Config *named = loaded;
+        assert_string_equal(problems, "");
+        assert_int_equal(named->device.params.concurrency, 1);
+}
+
 static void test_classes(void **state) {
         put(USR "/classes.d/batch.class", "[Class]\nDescription=Vendor\nPriority=-50\nWeight=10\n");
         put(USR "/classes.d/idle.class", "[Class]\nPriority=-200\n");
@@ -396,6 +504,8 @@ int main(int argc, char *argv[]) {
                         cmocka_unit_test_setup_teardown(test_starvation_must_make_sense, config_setup, config_teardown),
                         cmocka_unit_test_setup_teardown(test_reload_keeps_what_was_good, config_setup, config_teardown),
                         cmocka_unit_test_setup_teardown(test_unreadable, config_setup, config_teardown),
+                        cmocka_unit_test(test_in_the_way),
+                        cmocka_unit_test_setup_teardown(test_main_file_masked, config_setup, config_teardown),
                         cmocka_unit_test_setup_teardown(test_classes, config_setup, config_teardown),
                         cmocka_unit_test_setup_teardown(test_match, config_setup, config_teardown),
                         cmocka_unit_test_setup_teardown(test_shipped_classes, config_setup, config_teardown),
