@@ -22,8 +22,10 @@ import contextlib
 import contextvars
 import ctypes
 import enum
+import errno
 import functools
 import inspect
+import operator
 import os
 import threading
 from dataclasses import dataclass
@@ -87,20 +89,23 @@ _HINTS = ("priority", "weight", "threshold", "deadline", "laxity", "critical", "
 
 
 class _Entry:
-    """One priority() that has been entered, in the stack of the flow that has entered it."""
+    """One priority() that has been entered, and the flow that has entered it."""
 
-    __slots__ = ("priority", "stack")
+    __slots__ = ("priority", "flow")
 
-    def __init__(self, level: int, stack: list[_Entry]) -> None:
-        self.priority, self.stack = level, stack
+    def __init__(self, level: int, flow: tuple[int, int]) -> None:
+        self.priority, self.flow = level, flow
 
 
 class _Priorities:
-    """What the flows of this process say: a flow is a thread, or a task of asyncio."""
+    """What the flows of this process say: a flow is a thread, or a task of asyncio.
+
+    A signal's handler may use these as well, in the middle of what its thread does here: so that thread may take the
+    lock once more, and each step leaves what the handler can go on from."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.stacks: dict[tuple[int, int], list[_Entry]] = {}
+        self.lock = threading.RLock()
+        self.entries: list[_Entry] = []  # of all flows, in the order in which they were entered
         self.base: Optional[int] = None  # hint() has said it
         self.sent: Optional[int] = None
 
@@ -111,13 +116,16 @@ class _Priorities:
             task = None
         return threading.get_ident(), id(task) if task else 0
 
+    def _level(self) -> int:
+        innermost = {e.flow: e.priority for e in tuple(self.entries)}
+        if innermost:
+            return max(innermost.values())
+        return PRIORITY_MAX if self.base is None else self.base  # the highest lowers nothing
+
     def _send(self) -> None:
-        """With the lock, so that the last who changes something is the last who says so."""
-        tops = [s[-1].priority for s in self.stacks.values() if s]
-        level = max(tops) if tops else self.base
-        if level is None:
-            level = PRIORITY_MAX  # which lowers nothing
-        if level != self.sent:
+        """With the lock, so that the last who changes something is the last who says so. A handler that came in between
+        has said something else: then once more."""
+        while (level := self._level()) != self.sent:
             _library.check(_library.native().xsched_hint(b"Priority", level), "priority")
             self.sent = level
 
@@ -129,24 +137,21 @@ class _Priorities:
 
     def enter(self, level: int) -> _Entry:
         with self.lock:
-            stack = self.stacks.setdefault(self._flow(), [])
-            entry = _Entry(level, stack)
-            stack.append(entry)
+            entry = _Entry(level, self._flow())
+            self.entries.append(entry)
             try:
                 self._send()
             except BaseException:
-                stack.remove(entry)
+                self.entries.remove(entry)
                 raise
             return entry
 
     def leave(self, entry: _Entry) -> None:
         """Wherever that is: a generator may end on another thread than it began on."""
         with self.lock:
-            if entry not in entry.stack:
+            if entry not in self.entries:
                 return  # the parent's, or left before
-            entry.stack.remove(entry)
-            for key in [k for k, s in self.stacks.items() if not s]:
-                del self.stacks[key]
+            self.entries.remove(entry)
             self._send()
 
 
@@ -174,8 +179,7 @@ def hint(**values: int) -> None:
     for name, value in values.items():
         try:
             if name == "priority":
-                _checked_priority(value)
-                _priorities.set_base(value)
+                _priorities.set_base(_checked_priority(value))
             else:
                 _library.check(_library.native().xsched_hint(name.title().encode(), value), name)
         except OSError as e:
@@ -183,6 +187,7 @@ def hint(**values: int) -> None:
 
 
 def _checked_priority(level: int) -> int:
+    level = operator.index(level)
     if not PRIORITY_MIN <= level <= PRIORITY_MAX:
         raise ValueError(f"priority {level} is not within {PRIORITY_MIN}..{PRIORITY_MAX}")
     return level
@@ -271,8 +276,11 @@ _held: set[int] = set()
 def hold(class_name: str, reason: str = "", *, children: bool = False) -> Iterator[None]:
     """While inside, this process has the named class, if the service lets it: a claim, which may raise where the caller
     has the right to that. `children`: so have the processes that it starts. Waits for the service. Raises
-    PermissionError when it refuses, OSError when there is none."""
+    PermissionError when it refuses, ValueError where the class has no name or the reason is longer than 256 bytes,
+    OSError when there is none."""
     fd = _library.native().xsched_hold_priority(class_name.encode(), reason.encode(), int(children))
+    if fd == -errno.EINVAL:
+        raise ValueError("the class has no name, or the reason is longer than 256 bytes")
     if fd < 0:
         raise OSError(-fd, os.strerror(-fd), class_name)
     _held.add(fd)

@@ -71,13 +71,13 @@ _COMPAT = {
     "XHintKDeadline": (c_int, c_size_t),
 }
 
-_lock = threading.Lock()
+_lock = threading.RLock()  # a signal's handler may come while it is held
 _loaded: dict[str, ctypes.CDLL] = {}
 
 
 def _after_fork() -> None:
     global _lock
-    _lock = threading.Lock()
+    _lock = threading.RLock()
 
 
 os.register_at_fork(after_in_child=_after_fork)

@@ -438,7 +438,7 @@ int dbus_call_and_wait(Dbus *d, DbusWriter *w, uint64_t timeout_ns, DbusMessage 
                         return 0;
                 }
                 if (m->reply_serial == serial && m->type == DBUS_ERROR)
-                        r = -EREMOTEIO;
+                        r = streq(m->error, DRIVER_ERROR("InvalidArgs")) ? -EINVAL : -EREMOTEIO;
                 else
                         dbus_dispatch(d, m);
                 (void) dbus_message_free(m);

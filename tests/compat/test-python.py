@@ -160,6 +160,39 @@ class Hints(Case):
             0,
         )
 
+    def test_signal(self):
+        """A handler comes in the middle of what its thread does, which may be the same: here with the lock."""
+        self.follow(
+            Script(
+                self,
+                """
+            import signal
+            from xsched import _library
+            inside, native, handlers = [], _library.native, []
+            def native_and_a_signal():
+                if handlers:
+                    signal.signal(signal.SIGUSR1, handlers.pop())
+                    signal.raise_signal(signal.SIGUSR1)
+                return native()
+            _library.native = native_and_a_signal
+            queue = xsched.Queue("test:0")
+            def lowered(*_):
+                with xsched.priority(-8):
+                    inside.append(xsched.current_priority())
+            def hinted(*_):
+                xsched.hint(priority=-3)
+            handlers.append(lowered)
+            with xsched.priority(-9):
+                assert inside == [-8]
+                step()                         # -9
+                handlers.append(hinted)
+            step()                             # -3
+            """,
+            ),
+            -9,
+            -3,
+        )
+
     def test_fork(self):
         """A child is inside of nothing, and its parent stays inside."""
         s = Script(
@@ -237,6 +270,11 @@ class Hints(Case):
             for level in (-256, 256):
                 raises(ValueError, xsched.priority, level)
                 raises(ValueError, xsched.hint, priority=level)
+            for value in (1.5, "1", None):
+                raises(TypeError, xsched.hint, priority=value)
+                raises(TypeError, xsched.priority, value)
+            with xsched.priority(-7):
+                pass
             raises(ValueError, xsched.hint, weight=0)
             raises(TypeError, xsched.hint, prioritty=1)
             raises(ValueError, xsched.set_scheduler, "LCL")
@@ -246,6 +284,11 @@ class Hints(Case):
             q = xsched.Queue("test:0")
             q.hint(priority=-1, deadline=1000)
             raises(ValueError, q.hint, utilization=101)
+            raises(TypeError, xsched.Queue, "test:0", "python")
+            raises(TypeError, xsched.hold, "batch", "", True)
+            for name, reason in (("batch", "x" * 257), ("", "")):
+                raises(ValueError, xsched.hold(name, reason).__enter__)
+            raises(PermissionError, xsched.hold("no-such-class", "x" * 256).__enter__)
             q.close()
             q.close()
             raises(ValueError, q.hint, priority=-1)

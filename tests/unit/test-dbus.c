@@ -315,6 +315,12 @@ static void test_wait(void **state) {
         (void) dbus_message_free(m);
         say_message(&p, &(DbusHeader){.type = DBUS_ERROR, .reply_serial = 2, .error = "a.b.No"}, NULL);
         assert_int_equal(dbus_call_and_wait(p.bus, &w, NSEC_PER_SEC, &m), -EREMOTEIO);
+        say_message(&p,
+                        &(DbusHeader){.type = DBUS_ERROR,
+                                        .reply_serial = 3,
+                                        .error = "org.freedesktop.DBus.Error.InvalidArgs"},
+                        NULL);
+        assert_int_equal(dbus_call_and_wait(p.bus, &w, NSEC_PER_SEC, &m), -EINVAL);
         assert_int_equal(dbus_call_and_wait(p.bus, &w, NSEC_PER_MSEC, &m), -ETIMEDOUT);
         safe_close(p.fd);
         p.fd = -EBADF;
