@@ -134,7 +134,7 @@ static const struct Field {
 /* --- writing --- */
 
 /* By hand, because a line is written in the turn of the decision that it tells of: json-c, which reads it, takes 3.4 us
- * for a decision with two grants, and this 0.6 us (median of three runs of 300,000 each). */
+ * for a decision with two grants, and this 0.6 us (the best of three runs of 300,000 each). */
 
 void tape_text_done(TapeText *t) {
         free(t->data);
