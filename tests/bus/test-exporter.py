@@ -485,6 +485,15 @@ class Textfile(ExporterCase):
             self.assertRegex(text, r"\nxsched_exporter_collect_seconds \S+\n$")
             self.promtool(text)
 
+    def test_help_and_version(self):
+        for option in ("--help", "--version"):
+            p = subprocess.run([EXPORTER, option], capture_output=True, text=True, check=True)
+            self.assertIn("xsched-exporter", p.stdout)
+            with open("/dev/full", "w", encoding="utf-8") as full:
+                p = subprocess.run([EXPORTER, option], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+            self.assertEqual(p.returncode, 1)
+            self.assertIn("No space left on device", p.stderr)
+
     def test_others(self):
         """What ends at once does not count for others; it says how many they are."""
         done = subprocess.run(

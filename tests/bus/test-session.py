@@ -322,6 +322,10 @@ class Session(unittest.TestCase):
             p = self.run_session(option)
             self.assertEqual((p.returncode, p.stderr), (0, ""))
             self.assertIn("xsched-session", p.stdout)
+            with open("/dev/full", "w", encoding="utf-8") as full:
+                p = subprocess.run([self.session, option], stdout=full, stderr=subprocess.PIPE, text=True, env=self.env)
+            self.assertEqual(p.returncode, 125)
+            self.assertIn("No space left on device", p.stderr)
 
 
 if __name__ == "__main__":

@@ -39,6 +39,17 @@ class Monitor(unittest.TestCase):
         p.send_signal(sig)
         self.assertEqual(p.wait(DEADLINE), 0, p.stderr.read())
 
+    def test_nobody_takes_it(self):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            p = subprocess.Popen(
+                [XSCHEDCTL, "monitor"], env=environment(), text=True, stdout=full, stderr=subprocess.PIPE
+            )
+        self.addCleanup(lambda: [p.kill(), p.wait(), p.stderr.close()])
+        self.assertIn("Watching", p.stderr.readline())
+        with Client():
+            self.assertEqual(p.wait(DEADLINE), 1)
+        self.assertIn("cannot write: No space left on device", p.stderr.read())
+
     def test_clients_come_and_go(self):
         wait_until(lambda: not ctl_json("list-clients"), "the clients of the test before are gone")
         p = self.start("--json=short")

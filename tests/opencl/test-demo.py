@@ -114,6 +114,16 @@ class Refusals(unittest.TestCase):
     def test_arguments(self):
         self.refused("--low=0: expected a number", "--low=0")
         self.refused("'some' is none of", "--only=some")
+
+    def test_files_that_cannot_be_written(self):
+        """It says so before it plays anything."""
+        for path, why in (
+            ("/nonexistent/x", "No such file or directory"),
+            ("/tmp", "Is a directory"),
+            (f"{DEMO}/x", "Not a directory"),
+        ):
+            for option in ("plot", "json"):
+                self.refused(f"cannot write {path}: {why}", f"--{option}={path}", "--device=no such device")
         self.refused("unexpected argument 'there'", "there")
         self.refused("expected NAME=VALUE", "--set=Threshold")
 

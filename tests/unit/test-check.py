@@ -207,6 +207,13 @@ class InstallPackages(Scratch):
         done = self.run_with(SOURCE / "tools/install-packages", *options, GONE=gone, APT_LOG=str(log))
         return done, log.read_text(encoding="utf-8").splitlines()
 
+    def test_no_such_section(self):
+        for options in (("--only=nope", "--check"), ("--only=run,ru", "--check"), ("--only=[run]",)):
+            done, said = self.install("nothing", *options)
+            self.assertEqual((done.returncode, said), (2, []))
+            self.assertIn("there is no such section", done.stderr)
+        self.assertEqual(self.install("nothing", "--only=run,build", "--check")[0].returncode, 1)
+
     def test_one_of_the_tests_is_gone(self):
         gone = self.top / "gone"
         done, said = self.install("spin", f"--gone={gone}")

@@ -4,9 +4,12 @@
  * xsched-demo: the parent's way from the command line to the results
  */
 
+#include <libgen.h>
 #include <locale.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "json.h"
 #include "plot.h"
@@ -46,6 +49,27 @@ static int write_file(const Outcome *o, const char *path, write_t write_it) {
         if (fclose(f) != 0 && r >= 0)
                 r = negative_errno();
         return r < 0 ? demo_error(r, "cannot write %s: %s", path, strerror(-r)) : 0;
+}
+
+static int check_file(const char *path) {
+        _cleanup_free_ char *copy = strdup(path);
+        struct stat st;
+
+        if (!copy)
+                return demo_error(-ENOMEM, "out of memory");
+        int r = stat(path, &st) < 0 ? negative_errno() : 0;
+        if (r == 0)
+                r = S_ISDIR(st.st_mode) ? -EISDIR : access(path, W_OK) < 0 ? negative_errno() : 0;
+        else if (r == -ENOENT)
+                r = access(dirname(copy), W_OK | X_OK) < 0 ? negative_errno() : 0;
+        return r < 0 ? demo_error(r, "cannot write %s: %s", path, strerror(-r)) : 1;
+}
+
+/* Before the work is done whose results would be lost. */
+static int check_files(const Options *o) {
+        int r = o->json_file ? check_file(o->json_file) : 1;
+
+        return r > 0 && o->plot ? check_file(o->plot) : r;
 }
 
 static int write_results(const Outcome *outcome) {
@@ -134,6 +158,8 @@ int main(int argc, char *argv[]) {
         (void) signal(SIGPIPE, SIG_IGN);
 
         r = options_parse(argc, argv, &o);
+        if (r > 0)
+                r = check_files(&o);
         if (r > 0 && o.list_devices)
                 r = work_list_devices();
         else if (r > 0) {
@@ -144,5 +170,7 @@ int main(int argc, char *argv[]) {
                         r = run(&o);
                 sim_leave();
         }
+        if (r >= 0 && fflush(stdout) != 0)
+                r = demo_error(negative_errno(), "cannot write: %s", strerror(errno));
         return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }

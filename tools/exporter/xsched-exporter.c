@@ -233,6 +233,8 @@ int main(int argc, char *argv[]) {
         if (isempty(e.options.bus_address))
                 e.options.bus_address = NULL;
         int r = parse(argc, argv, &e);
+        if (r == 0 && fflush(stdout) != 0)
+                return complain("Standard output", negative_errno());
         if (r <= 0)
                 return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
         r = sd_event_default(&e.event);

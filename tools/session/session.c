@@ -559,6 +559,8 @@ int main(int argc, char *argv[]) {
         int r;
 
         r = parse_arguments(argc, argv, &s);
+        if (r == 0 && fflush(stdout) != 0)
+                r = fail("cannot write: %m");
         if (r >= 0)
                 return r;
         r = session_run(&s);

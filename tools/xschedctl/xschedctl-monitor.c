@@ -15,6 +15,11 @@
 #include "tools/shared/ctl-bus.h"
 #include "tools/xschedctl/xschedctl.h"
 
+typedef struct Monitor {
+        Ctl *ctl;
+        int failed; /* 0, or why standard output takes no more: the bus ignores what the handler of a signal returns */
+} Monitor;
+
 /* What the arguments of each signal are called; the documentation is org.xsched.Scheduler(5). */
 static const struct {
         const char *member;
@@ -36,7 +41,8 @@ static const char *const *signal_arguments(const char *member) {
         return NULL;
 }
 
-static int print_event(const Ctl *c, const char *name, const Value *fields) {
+static int print_event(Monitor *m, const char *name, const Value *fields) {
+        const Ctl *c = m->ctl;
         struct timespec now;
         struct tm tm;
 
@@ -61,7 +67,9 @@ static int print_event(const Ctl *c, const char *name, const Value *fields) {
                 value_print(stdout, fields);
                 putchar('\n');
         }
-        return fflush(stdout) == 0 ? 0 : negative_errno();
+        if (fflush(stdout) != 0)
+                m->failed = negative_errno();
+        return m->failed;
 }
 
 static int add_field(Value *fields, const char *name, Value v) {
@@ -76,7 +84,6 @@ static int add_field(Value *fields, const char *name, Value v) {
 }
 
 static int on_signal(sd_bus_message *m, void *userdata, sd_bus_error *error) {
-        const Ctl *c = userdata;
         const char *member = strempty(sd_bus_message_get_member(m));
         const char *const *arguments = signal_arguments(member);
         _cleanup_(value_done)
@@ -95,14 +102,13 @@ static int on_signal(sd_bus_message *m, void *userdata, sd_bus_error *error) {
                 if (r < 0)
                         return r;
         }
-        return print_event(c, member, &fields);
+        return print_event(userdata, member, &fields);
 }
 
 /* Properties that changed, each with its new value. */
 static int on_changed(sd_bus_message *m, void *userdata, sd_bus_error *error) {
         _cleanup_(value_done)
         Value fields = {.type = VALUE_DICT}, changed = {};
-        const Ctl *c = userdata;
         const char *interface;
         int r;
 
@@ -118,43 +124,45 @@ static int on_changed(sd_bus_message *m, void *userdata, sd_bus_error *error) {
         for (size_t i = 0; r >= 0 && i + 1 < changed.n_items; i += 2)
                 r = add_field(&fields, strempty(value_get_string(changed.items + i)),
                                 value_copy(changed.items + i + 1));
-        return r < 0 ? r : print_event(c, "Changed", &fields);
+        return r < 0 ? r : print_event(userdata, "Changed", &fields);
 }
 
 static int on_owner(sd_bus_message *m, void *userdata, sd_bus_error *error) {
         const Value fields = {.type = VALUE_DICT};
         const char *name, *old, *new;
-        const Ctl *c = userdata;
         int r;
 
         r = sd_bus_message_read(m, "sss", &name, &old, &new);
         if (r < 0)
                 return r;
         if (!isempty(old)) {
-                r = print_event(c, "ServiceEnded", &fields);
+                r = print_event(userdata, "ServiceEnded", &fields);
                 if (r < 0)
                         return r;
         }
-        return isempty(new) ? 0 : print_event(c, "ServiceStarted", &fields);
+        return isempty(new) ? 0 : print_event(userdata, "ServiceStarted", &fields);
 }
 
 /* Synchronous, so that events after its return are seen. */
-static int monitor_start(Ctl *c) {
+static int monitor_start(Monitor *m) {
+        Ctl *c = m->ctl;
         int r;
 
-        r = sd_bus_match_signal(c->bus, NULL, BUS_NAME, NULL, BUS_INTERFACE, NULL, on_signal, c);
+        r = sd_bus_match_signal(c->bus, NULL, BUS_NAME, NULL, BUS_INTERFACE, NULL, on_signal, m);
         if (r >= 0)
                 r = sd_bus_match_signal(
-                                c->bus, NULL, BUS_NAME, NULL, BUS_PROPERTIES, "PropertiesChanged", on_changed, c);
+                                c->bus, NULL, BUS_NAME, NULL, BUS_PROPERTIES, "PropertiesChanged", on_changed, m);
         if (r >= 0)
                 r = sd_bus_add_match(c->bus, NULL,
                                 "type='signal',sender='" DRIVER_NAME "',interface='" DRIVER_INTERFACE "',"
                                 "member='NameOwnerChanged',arg0='" BUS_NAME "'",
-                                on_owner, c);
+                                on_owner, m);
         return r;
 }
 
-static int monitor_loop(Ctl *c, int signal_fd) {
+static int monitor_loop(const Monitor *m, int signal_fd) {
+        const Ctl *c = m->ctl;
+
         for (;;) {
                 struct pollfd fds[] = {
                                 {.fd = sd_bus_get_fd(c->bus)}, {.fd = signal_fd, .events = POLLIN},
@@ -163,8 +171,8 @@ static int monitor_loop(Ctl *c, int signal_fd) {
                 int r;
 
                 r = sd_bus_process(c->bus, NULL);
-                if (r < 0)
-                        return r;
+                if (r < 0 || m->failed < 0)
+                        return r < 0 ? r : m->failed;
                 if (r > 0)
                         continue;
                 r = sd_bus_get_events(c->bus);
@@ -180,6 +188,7 @@ static int monitor_loop(Ctl *c, int signal_fd) {
 
 int verb_monitor(Ctl *c, int argc, char *argv[]) {
         _cleanup_close_ int signal_fd = -EBADF;
+        Monitor m = {.ctl = c};
         char buf[256];
         sigset_t mask;
         int r;
@@ -195,11 +204,13 @@ int verb_monitor(Ctl *c, int argc, char *argv[]) {
         if (signal_fd < 0)
                 return ctl_fail("cannot watch for signals: %m");
 
-        r = monitor_start(c);
+        r = monitor_start(&m);
         if (r >= 0 && c->legend)
                 fprintf(stderr, "Watching %s on %s; Ctrl-C ends.\n", BUS_NAME, ctl_bus_describe(c, buf, sizeof(buf)));
         if (r >= 0)
-                r = monitor_loop(c, signal_fd);
+                r = monitor_loop(&m, signal_fd);
+        if (m.failed < 0 && m.failed != -EPIPE)
+                return ctl_fail("cannot write: %s", strerror(-m.failed));
         if (r < 0 && r != -EPIPE)
                 return ctl_fail("lost %s: %s", ctl_bus_describe(c, buf, sizeof(buf)), strerror(-r));
         return 0;
