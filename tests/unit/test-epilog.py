@@ -29,7 +29,7 @@ OTHERS = (f"{SCOPE}/job_{JOB}1/step_0", f"{SCOPE}/job_1/step_0", f"/system.slice
 
 
 class Epilog(unittest.TestCase):
-    base = ""
+    base = "/init.scope"
 
     def call(self, function, text, sluid=SLUID):
         """(Its exit status, what it printed.)"""
@@ -83,13 +83,12 @@ class Epilog(unittest.TestCase):
         self.assertEqual(self.sum(*((group, 1000) for group in (*OTHERS, of_another_node))), "")
 
     def test_base(self):
-        """As Slurm has it: on a host, and in containers with the host's cgroup namespace and with one of their own."""
+        """On a host, and in containers with the host's cgroup namespace and with one of their own."""
         for text, expected in (
-            ("0::/init.scope\n", ""),
-            ("12:pids:/init.scope\n1:name=systemd:/init.scope\n0::/init.scope\n", ""),
-            ("0::/\n", ""),
-            ("0::/docker/1f2e\n", "/docker"),
-            ("9:cpu:/docker/x\n0::/machine.slice/libpod-1f2e.scope/init.scope\n", "/machine.slice/libpod-1f2e.scope"),
+            ("0::/init.scope\n", "/init.scope"),
+            ("12:pids:/a\n1:name=systemd:/init.scope\n0::/init.scope\n", "/init.scope"),
+            ("0::/\n", "/"),
+            ("0::/docker/1f2e\n", "/docker/1f2e"),
             ("", ""),
         ):
             with self.subTest(text):
@@ -99,12 +98,18 @@ class Epilog(unittest.TestCase):
 class InAContainer(Epilog):
     """The same where slurmd is in one: what a user forges outside, or in another container, is not its job's."""
 
-    base = "/machine.slice/libpod-1f+e.scope"
+    box = "/machine.slice/libpod-1f+e.scope"
+    base = f"{box}/init/system"
 
     def forged(self):
         step = f"job_{JOB}/step_0"
-        other = self.base.replace("+", "2")
-        return (f"{SCOPE}/{step}", f"/docker/1{SCOPE}/{step}", f"{other}{SCOPE}/{step}", f"/x{self.base}{SCOPE}/{step}")
+        other = self.box.replace("+", "2")
+        return (
+            f"/docker/1{SCOPE}/{step}",
+            f"/docker/1{self.box}{SCOPE}/{step}",
+            f"{other}{SCOPE}/{step}",
+            f"/x{self.box}{SCOPE}/{step}",
+        )
 
     def sum(self, *used, **kwargs):
         return super().sum(*((self.inside(group), usec) for group, usec in used), **kwargs)
@@ -113,11 +118,17 @@ class InAContainer(Epilog):
         return super().known(*map(self.inside, groups))
 
     def inside(self, group):
-        return self.base + group
+        return self.box + group
 
     def test_said(self):
         """As above, by the host's paths."""
-        self.assertEqual(self.sum((FORGED[0], 1000)), f"not counted: {self.base}{FORGED[0]}")
+        self.assertEqual(self.sum((FORGED[0], 1000)), f"not counted: {self.box}{FORGED[0]}")
+
+    def test_of_an_older_release(self):
+        """Which has its scope below the root."""
+        step = f"{SCOPE}/job_{JOB}/step_0"
+        self.assertEqual(super().sum((step, 1000)), "0.001(0=0.001)")
+        self.assertTrue(super().known(step))
 
     def test_outside(self):
         for group in self.forged():
