@@ -2,6 +2,7 @@
 """One of each, under every release of Slurm: classes, what users ask for, suspension, by hand and by preemption, and
 accounting."""
 
+import os
 import re
 import sys
 import time
@@ -109,6 +110,44 @@ class Short(ClusterCase):
         self.assertAlmostEqual(total, self.logged(cgroup), delta=0.001)
         self.assertGreater(total, worked * 0.8)
         self.assertLess(total, took)
+
+    def test_node_in_a_container(self):
+        """Its slurmd has processes of its own, and the host's cgroups, in which its scope is below the container's:
+        what is used there is counted as on a host."""
+        box = "/machine.slice/box.scope"
+        write("/etc/slurm/cgroup.conf", "CgroupPlugin=cgroup/v2\nIgnoreSystemd=yes\n")
+        run("systemctl", "stop", "test-n1")
+        # A file system of its own would not have the booted system's.
+        run("cp", "/proc/sys/kernel/random/boot_id", "/run/bootid")
+        os.makedirs(f"/sys/fs/cgroup{box}/init")
+        enter = f"echo 0 >/sys/fs/cgroup{box}/init/cgroup.procs"
+        node = f"{enter}; mount --bind /run/bootid /proc/sys/kernel/random/boot_id; LD_PRELOAD={cluster.HIDE} slurmd -D -N n1 & wait"
+        command = f"exec unshare --pid --fork --kill-child --mount-proc sh -c '{node}'"
+        cluster.start_unit("test-box", "sh", "-c", command, options=["-p", "KillMode=process"])
+        scope = f"{box}/system.slice/n1_slurmstepd.scope"
+        until(lambda: os.path.exists(f"/sys/fs/cgroup{scope}"), "the node in the container")
+        self.addCleanup(self.start_node_again, box)
+        other, _ = self.task("-p", "other", "-w", "n2")
+        task, client = self.task("-p", "other", "-w", "n1", "-J", "boxed")
+        job = self.number_of("boxed")
+        self.assertTrue(self.get("Group", client, CLIENT).startswith(f"{scope}/"), self.get("Group", client, CLIENT))
+        task.ask("work")
+        until(lambda: int(task.ask("progress")) > 100, "it to have worked")
+        task.ask("rest")
+        worked = int(task.ask("worked")) / 1e6
+        task.end()
+        other.end()
+        said = until(lambda: self.comment(job), "the job's comment", 60)
+        counted = float(re.fullmatch(r"gpu@n1=([\d.]+)\(0=[\d.]+\)", said).group(1))
+        self.assertGreater(counted, worked * 0.8)
+
+    def start_node_again(self, box):
+        run("scancel", "-u", cluster.USER)
+        until(self.is_empty, "jobs to go")
+        run("sh", "-c", f"echo 1 >/sys/fs/cgroup{box}/cgroup.kill")
+        until(lambda: "populated 0" in run("cat", f"/sys/fs/cgroup{box}/cgroup.events"), "the container to end")
+        write("/etc/slurm/cgroup.conf", "CgroupPlugin=cgroup/v2\n")
+        cluster.start_unit("test-n1", "/usr/sbin/slurmd", "-D", "-N", "n1", options=cluster.NODE_OPTIONS)
 
 
 if __name__ == "__main__":
