@@ -121,8 +121,9 @@ class Short(ClusterCase):
         run("cp", "/proc/sys/kernel/random/boot_id", "/run/bootid")
         os.makedirs(f"/sys/fs/cgroup{box}/init")
         enter = f"echo 0 >/sys/fs/cgroup{box}/init/cgroup.procs"
-        node = f"{enter}; mount --bind /run/bootid /proc/sys/kernel/random/boot_id; LD_PRELOAD={cluster.HIDE} slurmd -D -N n1 & wait"
-        command = f"exec unshare --pid --fork --kill-child --mount-proc sh -c '{node}'"
+        enter += "; mount --bind /run/bootid /proc/sys/kernel/random/boot_id"
+        node = f"LD_PRELOAD={cluster.HIDE} slurmd -D -N n1 & wait"
+        command = f"exec unshare --pid --fork --kill-child --mount-proc sh -c '{enter}; {node}'"
         cluster.start_unit("test-box", "sh", "-c", command, options=["-p", "KillMode=process"])
         scope = f"{box}/system.slice/n1_slurmstepd.scope"
         until(lambda: os.path.exists(f"/sys/fs/cgroup{scope}"), "the node in the container")
