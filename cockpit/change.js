@@ -73,7 +73,7 @@ export class ChangeDialog {
                 el("legend", {}, _("For how long")),
                 keep("runtime", _("until the next boot")),
                 keep("stored", _("for good"), !mayStore),
-                keysOf(this.layers).length > 0 && keep("forget", _("forget what was set"))
+                this.forgettable().length > 0 && keep("forget", _("forget what was set"))
             ),
             whyNot && el("p", { class: "subtle" }, whyNot),
             this.preview
@@ -110,15 +110,17 @@ export class ChangeDialog {
         return el("div", { class: "field" }, el("label", { for: id }, label), input, small);
     }
 
+    /* What was set, by whom this person may take it back from. */
+    forgettable() {
+        return keysOf(this.what.ownOnly ? { owner: this.layers.owner || {} } : this.layers);
+    }
+
     /* What is to be asked for: flags of the call, and settings as it takes them. */
     request() {
-        const choice = this.element.elements.keep.value, { mayStore, ownOnly } = this.what;
+        const choice = this.element.elements.keep.value, { mayStore } = this.what;
 
-        if (choice === "forget") {
-            const names = keysOf(ownOnly ? { owner: this.layers.owner || {} } : this.layers);
-
-            return { flags: mayStore ? STORED : 0, settings: { Unset: variant("as", names) } };
-        }
+        if (choice === "forget")
+            return { flags: mayStore ? STORED : 0, settings: { Unset: variant("as", this.forgettable()) } };
         const settings = Object.fromEntries(
             Object.entries(this.edits).map(([key, value]) => [key, variant(this.fields.get(key).type, value)])
         );
@@ -279,7 +281,10 @@ export class ChangeDialog {
     async undo(before, after, request, agreed = null) {
         const { read, restore } = this.what, is = await read();
         const ours = after?.layers || (this.isAsRequested(is.layers, request) ? is.layers : {});
-        const keys = after ? differing(before.layers, ours) : this.keysChanged(before.layers, is.layers, request);
+        /* Not what somebody else has set between our change and our look at it. */
+        const keys = this.keysChanged(before.layers, after ? ours : is.layers, request).filter(
+            key => !after || differing(before.layers, ours).includes(key)
+        );
         const others = differing(ours, is.layers).filter(key => keys.includes(key));
 
         if (others.length > 0 && !(agreed && differing(agreed, is.layers).length === 0))

@@ -41,7 +41,7 @@ class Page {
             changeDevice: id => this.actions.changeDevice(id),
         });
         this.tree = new Tree({ menu: (key, opener) => this.actions.menu(key, opener) });
-        this.degraded = el("div", { class: "alert warning", hidden: true });
+        this.degraded = el("div", { class: "alert warning", role: "status", hidden: true });
         this.silent = el("div", { class: "alert warning silent", role: "status", hidden: true });
         this.decisions = new Histogram(
             _("From ready to decided"),
@@ -190,11 +190,14 @@ class Page {
 
         if (!this.isShown || (this.stale && n - this.described >= (isMany ? OF_MANY : DESCRIBE_EVERY)))
             return this.describe(n); /* nothing is shown before it */
-        const k = this.others++;
+        const k = this.others++, j = Math.floor(k / 2);
 
         if (k % 2 === 0 || this.model.until === null)
             return this.record();
-        return this.shares() || (Math.floor(k / 2) % MEASURE_EVERY === 0 && this.measure()) || this.statistics();
+        /* While programs come and go there are other shares each time: not more than every second of these turns. */
+        return (
+            (j % 2 === 0 && this.shares()) || (j % MEASURE_EVERY === 1 && this.measure()) || this.statistics()
+        );
     }
 
     statistics() {

@@ -97,7 +97,7 @@ export class Tree {
                 this.update(this.model);
             },
         });
-        this.count = el("span", { class: "subtle", role: "status" });
+        this.count = el("span", { class: "subtle" }); /* not spoken: any program that starts changes it */
         this.table = el(
             "table",
             { role: "treegrid", "aria-labelledby": "groups", onkeydown: event => this.key(event) },

@@ -89,7 +89,20 @@ class Changes(PageCase):
         until(suspended, "the resuming to be taken back")
         tab.click(".undo")  # that of before: what was suspended is resumed
         until(lambda: not suspended(), "the suspending to be taken back")
+        self.check_beside_who_comes_and_goes(tab)
         self.check_clean(tab)
+
+    def check_beside_who_comes_and_goes(self, tab):
+        """While programs start and end all the time, the page has to look at all anew; it reads the counters as well."""
+        counted = lambda: sum(c[2] == "ListStatistics" for _, c in tab.bus_calls())
+        before, described = counted(), lambda: sum(c[2] == "Describe" for _, c in tab.bus_calls())
+        looks = described()
+
+        def once():
+            inside.Client(unit="brief.service").end()
+            return counted() > before and described() > looks + 1
+
+        until(once, "the counters")
 
     def check_histogram(self, tab):
         """What came between two countings, and until there are two, all of it."""
