@@ -10,7 +10,7 @@ import { openDialog, openMenu } from "./dialog.js";
 import { el } from "./dom.js";
 import { explain } from "./explain.js";
 import { GroupChange } from "./group.js";
-import { _, format, problem, shortName } from "./words.js";
+import { _, distinctName, format, problem, shortName } from "./words.js";
 
 export class Actions {
     /* `refresh()`: what was done is to be seen at once. */
@@ -59,10 +59,10 @@ export class Actions {
     }
 
     groupMenu(group, opener) {
-        const may = this.bus.may, name = group.name, short = shortName(name);
+        const may = this.bus.may, name = group.name, short = distinctName(group);
         const needs = _("needs administrative access"), owner = !may.manage && may["manage-own"] && this.isOwn(name);
         const path = this.bus.groupPath(name), above = group.Suspended && group.SuspendedBy !== name;
-        const unit = encodeURIComponent(group.Unit || (name.endsWith(".slice") ? short : ""));
+        const unit = encodeURIComponent(group.Unit || (name.endsWith(".slice") ? shortName(name) : ""));
         const ofUser = /\/user@\d+\.service\//.test(name);
 
         openMenu(opener, format(_("Actions for $0"), short), [

@@ -121,17 +121,24 @@ export class ChangeDialog {
 
         if (choice === "forget")
             return { flags: mayStore ? STORED : 0, settings: { Unset: variant("as", this.forgettable()) } };
-        const settings = Object.fromEntries(
-            Object.entries(this.edits).map(([key, value]) => [key, variant(this.fields.get(key).type, value)])
-        );
+        const edits = Object.entries(this.edits).map(([key, value]) => [key, variant(this.fields.get(key).type, value)]);
+        const settings = Object.fromEntries(choice === "stored" && edits.length === 0 ? this.passing() : edits);
 
         return { flags: choice === "stored" ? STORED : 0, settings };
+    }
+
+    /* What is set until the next boot only, and can be kept for good. */
+    passing() {
+        const { runtime, stored } = this.layers;
+
+        return Object.entries(runtime || {}).filter(([key, { v }]) => this.fields.has(key) && stored?.[key]?.v !== v);
     }
 
     /* Before and after of all that changes: the service says what would hold. */
     async update() {
         const forget = this.element.elements.keep.value === "forget";
-        const edited = forget || Object.keys(this.edits).length > 0, asked = (this.asked = {});
+        const { flags, settings } = this.request(), asked = (this.asked = {});
+        const edited = Object.keys(settings).length > 0;
 
         this.inputs.forEach(({ input }) => (input.disabled = forget));
         this.dialog.buttons[0].disabled = true;
@@ -143,7 +150,6 @@ export class ChangeDialog {
             );
             return;
         }
-        const { flags, settings } = this.request();
         let table, refused;
 
         try {
@@ -166,7 +172,7 @@ export class ChangeDialog {
     async table(then, flags, settings) {
         const { show, lines } = this.what, { now } = this;
         const changed = [...this.fields.values()]
-            .filter(({ key }) => now[key] !== then[key] || key in this.edits)
+            .filter(({ key }) => now[key] !== then[key] || key in settings)
             .map(({ key, label }) => [label, show(key, now[key]), show(key, then[key])]);
         const head = [el("td", {}), ...[_("Now"), _("Then")].map(text => el("th", { scope: "col" }, text))];
         const line = ([what, before, after]) =>

@@ -7,7 +7,7 @@ import { holds, NAMES, readChain, show } from "./chain.js";
 import { ChangeDialog, NOT_KEPT } from "./change.js";
 import { readLayers, restoreLayers } from "./layers.js";
 import { askShares, isAskable } from "./shares.js";
-import { _, format, percent, shortName } from "./words.js";
+import { _, distinctName, format, percent } from "./words.js";
 
 const GROUP = `${NAME}.Group`;
 const NUMBERS = [
@@ -44,6 +44,7 @@ export class GroupChange {
     async open(done) {
         const [state, classes] = await Promise.all([this.read(), this.bus.call("ListClasses", "")]);
         const ends = !isStorable(this.name), { canStore } = this.model;
+        const shown = distinctName(this.model.groups.get(this.name) || { name: this.name });
         const fields = [
             {
                 key: "Class",
@@ -59,8 +60,8 @@ export class GroupChange {
 
         return new ChangeDialog(
             {
-                name: shortName(this.name),
-                title: format(_("Change $0"), shortName(this.name)),
+                name: shown,
+                title: format(_("Change $0"), shown),
                 note: this.owner && _("It is yours: you can lower what it has, and take that back."),
                 fields,
                 state,

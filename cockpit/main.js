@@ -19,6 +19,8 @@ import { _, format, isOlder, problem } from "./words.js";
 
 const MEASURE_EVERY = 3; /* turns of those that neither describe nor read the record */
 const LATE_MS = 3000;
+/* Seconds, in steps: each change of the text is read out. */
+const spoken = ms => (ms < 10000 ? LATE_MS / 1000 : Math.floor(ms / 10000) * 10);
 const DESCRIBE_EVERY = 2, OF_MANY = 6; /* turns, however often something comes and goes: of few objects, and of many */
 const MANY = 200;
 const LIMITS_EXCEEDED = "org.freedesktop.DBus.Error.LimitsExceeded";
@@ -139,7 +141,7 @@ class Page {
         this.failures = error ? this.failures + 1 : ms > 0 ? this.failures : 0;
         const text = this.failures > 1 && error
             ? format(_("The service answers with an error: $0"), problem(error))
-            : ms > LATE_MS && format(_("The service has not answered for $0 seconds."), Math.floor(ms / 1000));
+            : ms > LATE_MS && format(_("The service has not answered for $0 seconds."), spoken(ms));
 
         this.silent.hidden = !text;
         if (text && this.isShown)
@@ -307,6 +309,9 @@ class Page {
             this.ready();
         }
         const ills = [...this.model.degraded, ...(this.older ? [this.older] : [])];
+
+        if (this.model.isCut())
+            ills.push(_("so many groups are at work that shares are shown of the busiest only"));
 
         this.degraded.hidden = ills.length === 0;
         setText(this.degraded, format(_("Not all is well: $0"), ills.join("; ")));

@@ -6,6 +6,8 @@
  * Times of samples are milliseconds of the service's clock, parts of the time are 0 to 1.
  */
 
+import { isTooMany } from "./shares.js";
+
 export const SPAN_MS = 60000;
 const RECENT_MS = 5000;
 const MEASURED_USEC = 30e6; /* what was measured longer ago is not shown as what is; the more devices, the seldomer */
@@ -251,6 +253,11 @@ export class Model {
             }
         }
         return groups;
+    }
+
+    /* Whether more groups are at work than the record, or one call for shares, tells apart. */
+    isCut() {
+        return [...this.devices.keys()].some(id => this.recent(id).has("")) || isTooMany(this.wanting());
     }
 
     busy(id, ms = 2000) {

@@ -4,12 +4,12 @@
 
 const GROUPS_MAX = 128; /* in one call */
 
-/* `wanting`: [device, names of groups that want it] of each. Where there are too many, nothing is said. */
-export function isAskable(wanting) {
-    const n = wanting.reduce((sum, [, names]) => sum + names.length, 0);
+const nNames = wanting => wanting.reduce((sum, [, names]) => sum + names.length, 0);
 
-    return n > 0 && n <= GROUPS_MAX;
-}
+export const isTooMany = wanting => nNames(wanting) > GROUPS_MAX;
+
+/* `wanting`: [device, names of groups that want it] of each. Where there are too many, nothing is said. */
+export const isAskable = wanting => nNames(wanting) > 0 && !isTooMany(wanting);
 
 /* [device, group, part] of these and of all above, as they are or as if Set had been called for the group. */
 export async function askShares(bus, wanting, group = "", flags = 0, settings = {}) {

@@ -222,6 +222,7 @@ export class Tree {
     /* Of all devices: what of each a group got is added up. */
     shares(model) {
         this.got = new Map();
+        this.isCut = model.isCut();
         for (const device of model.devices.values())
             for (const [name, g] of model.recent(device.id))
                 for (let up = name, n = 0; up && n < 64; up = model.groups.get(up)?.Parent, n++)
@@ -274,7 +275,7 @@ export class Tree {
             min: g.Min ? `${g.Min} %` : "–",
             asked: asked === undefined ? "–" : percent(asked),
             got: got === undefined ? "–" : percent(got),
-            state: stateOf(g, got || 0),
+            state: stateOf(g, got ?? (this.isCut ? null : 0)),
         });
         this.shown.push(row);
         if (!expandable || !open)

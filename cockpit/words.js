@@ -51,6 +51,14 @@ export function shortName(name) {
     return name === "/" ? "/" : name.slice(name.lastIndexOf("/") + 1);
 }
 
+/* Where a name has to say which group is meant: a user may call a cgroup as a unit of the system is called. */
+export function distinctName(group) {
+    const { name, Unit } = group || { name: "" };
+    const isOfSystem = /^(\/[^/]+\.slice)+$/.test(name) || (Unit && /^(\/[^/]+\.slice)*\/[^/]+$/.test(name));
+
+    return isOfSystem || !name.startsWith("/") ? shortName(name) : name;
+}
+
 /* What kind of thing a group is: a word, and which one. */
 export function kindOf(group) {
     if (group.SlurmJob)
@@ -83,7 +91,7 @@ export function reason(name) {
     return REASONS[name] ? REASONS[name]() : name;
 }
 
-/* What a group does: a word that stands for its state in the style sheet, and a sentence. */
+/* What a group does: a word that stands for its state in the style sheet, and a sentence. `run`: null if not known. */
 export function stateOf(group, run) {
     if (group.Suspended)
         return group.SuspendedBy && group.SuspendedBy !== group.name
@@ -95,6 +103,8 @@ export function stateOf(group, run) {
 
         return ["waits", longest.usec > 0 ? format(_("$0: $1"), span(longest.usec), why) : why];
     }
+    if (run === null)
+        return ["idle", _("not known: too many are at work")];
     return run > 0 ? ["runs", _("runs")] : ["idle", _("idle")];
 }
 

@@ -210,6 +210,19 @@ class Changes(PageCase):
         tab.type("#change-Weight", "100")
         tab.until("document.querySelector('.preview').innerText.includes('Nothing is changed')", "nothing")
         tab.key("Escape")
+
+        # What was set until the next boot is kept for good as it is; nothing else can be.
+        before = self.settings()
+        run("xschedctl", "set", "--runtime", "each.service", "weight=60")
+        self.dialog(tab, "each.service")
+        self.assertTrue(tab.js("document.querySelector('dialog footer button').disabled"))
+        self.keep(tab, "stored")
+        self.said(tab, ["Weight", 60, 60])
+        self.agree(tab)
+        kept = {s[1]: s[2] for s in self.call("ListSettings")[0] if "each.service" in s[0]}
+        self.assertEqual(kept["stored"]["Weight"], 60)
+        run("xschedctl", "reset", "each.service")
+        self.assertEqual(self.settings(), before)
         self.check_clean(tab)
         c.end()
 
