@@ -121,7 +121,9 @@ export class ChangeDialog {
 
         if (choice === "forget")
             return { flags: mayStore ? STORED : 0, settings: { Unset: variant("as", this.forgettable()) } };
-        const edits = Object.entries(this.edits).map(([key, value]) => [key, variant(this.fields.get(key).type, value)]);
+        const edits = Object.entries(this.edits).map(([key, value]) =>
+            [key, variant(this.fields.get(key).type, value)]
+        );
         const settings = Object.fromEntries(choice === "stored" && edits.length === 0 ? this.passing() : edits);
 
         return { flags: choice === "stored" ? STORED : 0, settings };

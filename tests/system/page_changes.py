@@ -93,7 +93,7 @@ class Changes(PageCase):
         self.check_clean(tab)
 
     def check_beside_who_comes_and_goes(self, tab):
-        """While programs start and end all the time, the page has to look at all anew; it reads the counters as well."""
+        """While programs start and end all the time the page looks at all anew; it reads the counters as well."""
         counted = lambda: sum(c[2] == "ListStatistics" for _, c in tab.bus_calls())
         before, described = counted(), lambda: sum(c[2] == "Describe" for _, c in tab.bus_calls())
         looks = described()
