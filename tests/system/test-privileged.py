@@ -165,7 +165,7 @@ class Criu(Privileged):
             self.assertEqual(self.named(), [])
             self.low.goes_on()
             until(
-                lambda: any(f"hold of process {pid} " in m["MESSAGE"] for m in journal("_SYSTEMD_UNIT=xsched.service")),
+                lambda: any(f"pause of process {pid} " in m["MESSAGE"] for m in journal("_SYSTEMD_UNIT=xsched.service")),
                 "the journal to say so",
             )
         finally:
