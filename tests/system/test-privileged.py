@@ -164,10 +164,8 @@ class Criu(Privileged):
             until(lambda: show("xsched", "ActiveState") == "failed", "the unit to have failed")
             self.assertEqual(self.named(), [])
             self.low.goes_on()
-            until(
-                lambda: any(f"pause of process {pid} " in m["MESSAGE"] for m in journal("_SYSTEMD_UNIT=xsched.service")),
-                "the journal to say so",
-            )
+            said = lambda: [m["MESSAGE"] for m in journal("_SYSTEMD_UNIT=xsched.service")]
+            until(lambda: any(f"pause of process {pid} " in text for text in said()), "the journal to say so")
         finally:
             os.unlink("/run/systemd/system/xsched.service.d/95-once.conf")
             run("systemctl", "daemon-reload")
