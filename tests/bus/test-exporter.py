@@ -458,6 +458,17 @@ class Textfile(ExporterCase):
         t.join()
         self.assertRegex(begun[0], "^# ")
 
+    def test_a_link_is_replaced(self):
+        """Root may write here: who owns the directory does not get to choose another file that root replaces."""
+        other, path = f"{self.directory}/other", f"{self.directory}/link.prom"
+        with open(other, "w", encoding="utf-8") as f:
+            f.write("mine")
+        os.symlink("other", path)
+        self.write(path)
+        self.assertFalse(os.path.islink(path))
+        with open(other, encoding="utf-8") as f:
+            self.assertEqual(f.read(), "mine")
+
     def test_whole_files_only(self):
         """A reader, however often it reads, finds all of the old one or all of the new one."""
         self.load()

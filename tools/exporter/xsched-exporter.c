@@ -103,7 +103,7 @@ static int serve(Exporter *e) {
 
 /* For node_exporter's textfile collector; "-": standard output. */
 static int write_textfile(const char *path, const char *text, size_t size) {
-        return streq(path, "-") ? write_all(STDOUT_FILENO, text, size) : whole_file_write(path, text, size, false);
+        return streq(path, "-") ? write_all(STDOUT_FILENO, text, size) : whole_file_write(path, text, size, 0);
 }
 
 static void write_done(void *userdata) {

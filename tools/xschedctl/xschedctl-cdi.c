@@ -204,7 +204,7 @@ static int replace_file(const char *path, json_object *root) {
         int r = json_print(root, f, true);
         if (fclose(f) != 0 && r >= 0)
                 r = -ENOMEM;
-        return r < 0 ? r : whole_file_write(path, text, size, true);
+        return r < 0 ? r : whole_file_write(path, text, size, WHOLE_FILE_SYNC);
 }
 
 static int write_spec(const Spec *s, const char *output) {

@@ -4,15 +4,12 @@
  * plot: what became of the time of the devices in the last minutes, as a picture
  */
 
-#include <fcntl.h>
-#include <limits.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "common/parse-util.h"
 #include "common/time-util.h"
-#include "common/write-all.h"
+#include "common/whole-file.h"
 #include "plot-svg.h"
 #include "plot-text.h"
 #include "tools/shared/ctl-bus.h"
@@ -179,62 +176,6 @@ static void name_devices(const Snapshot *s, Plot *p) {
         }
 }
 
-static int write_and_close(int fd, const char *text, size_t size) {
-        int r = write_all(fd, text, size);
-
-        return close(fd) < 0 && r >= 0 ? negative_errno() : r;
-}
-
-static int write_in_place(const char *name, const char *text, size_t size) {
-        int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666);
-
-        return fd < 0 ? negative_errno() : write_and_close(fd, text, size);
-}
-
-/* Opens a new file with the mode of the former one, or what the umask leaves. */
-static int open_beside(const char *name, const struct stat *former, char temporary[static PATH_MAX]) {
-        const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name;
-        int n = snprintf(temporary, PATH_MAX, "%.*s.%s.%ld", (int) (base - name), name, base, (long) getpid());
-
-        if (n < 0 || n >= PATH_MAX)
-                return -ENAMETOOLONG;
-        (void) unlink(temporary);
-        _cleanup_close_ int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
-        if (fd < 0)
-                return negative_errno();
-        if (former && fchmod(fd, former->st_mode & 0777) < 0) {
-                (void) unlink(temporary);
-                return negative_errno();
-        }
-        return TAKE_FD(fd);
-}
-
-/* Replaces a file as a whole. Writes in place what is no regular file, and files beside which no other file can be
- * made. */
-static int write_file(const char *name, const char *text, size_t size) {
-        char target[PATH_MAX], temporary[PATH_MAX];
-        struct stat st;
-        bool former = stat(name, &st) >= 0, dangling = !former && lstat(name, &st) >= 0;
-
-        if (former && access(name, W_OK) < 0) /* a file that may not be written is not replaced either */
-                return negative_errno();
-        if ((former && !S_ISREG(st.st_mode)) || dangling)
-                return write_in_place(name, text, size);
-        if (former && !realpath(name, target)) /* the link's target is replaced, and not the link */
-                return negative_errno();
-        int fd = open_beside(former ? target : name, former ? &st : NULL, temporary);
-        if (former && (fd == -EACCES || fd == -EPERM || fd == -EROFS))
-                return write_in_place(name, text, size);
-        if (fd < 0)
-                return fd;
-        int r = write_and_close(fd, text, size);
-        if (r >= 0 && rename(temporary, former ? target : name) < 0)
-                r = negative_errno();
-        if (r < 0)
-                (void) unlink(temporary);
-        return r;
-}
-
 /* Writes the SVG, to a file as a whole or not at all. Returns an exit status. */
 static int write_svg(const Plot *p, const char *output) {
         _cleanup_free_ char *text = NULL;
@@ -250,7 +191,7 @@ static int write_svg(const Plot *p, const char *output) {
                 fwrite(text, 1, size, stdout);
                 return 0; /* main() flushes, and says what failed */
         }
-        r = write_file(output, text, size);
+        r = whole_file_write(output, text, size, WHOLE_FILE_KEEP);
         return r < 0 ? ctl_fail("cannot write %s: %s", output, strerror(-r)) : 0;
 }
 
