@@ -20,6 +20,7 @@
 
 #include "common/time-util.h"
 #include "tools/demo/cuda-driver.h"
+#include "tools/demo/json-writer.h"
 
 #define PERIOD_NS    (25 * NSEC_PER_MSEC)
 #define LAYERS       4U
@@ -145,23 +146,42 @@ static bool model_is_right(const Model *m) {
 
 /* --- what is said --- */
 
-static void say_launches(void) {
-        printf(", \"launches\": %" PRIu64 ", \"seen\": %" PRId64 "}\n", cuda_n_launches, cuda_n_seen());
-        fflush(stdout);
+static void say(JsonWriter *w, json_object *line) {
+        if (json_writer_end(w, line, stdout) < 0 || fflush(stdout) != 0)
+                cuda_die("cannot say what was found");
+}
+
+static void add_digest(JsonWriter *w, json_object *line, uint64_t d) {
+        char text[17];
+
+        (void) snprintf(text, sizeof(text), "%016" PRIx64, d);
+        json_writer_add_string(w, line, "digest", text);
+}
+
+static void say_with_launches(JsonWriter *w, json_object *line) {
+        json_writer_add_uint(w, line, "launches", cuda_n_launches);
+        json_writer_add_int(w, line, "seen", cuda_n_seen());
+        say(w, line);
 }
 
 static void say_step(const char *name, const uint32_t *x, size_t n, bool right) {
+        json_object *line = json_object_new_object();
+        JsonWriter w = {0};
+
         if (!right)
                 cuda_die("%s: the result is wrong", name);
-        printf("{\"step\": \"%s\", \"digest\": \"%016" PRIx64 "\"", name, digest(x, n));
-        say_launches();
+        json_writer_add_string(&w, line, "step", name);
+        add_digest(&w, line, digest(x, n));
+        say_with_launches(&w, line);
 }
 
 static void wait_for_word(void) {
+        json_object *ready = json_object_new_object();
+        JsonWriter w = {0};
         char line[16];
 
-        printf("{\"device\": \"%s\"}\n", cuda_device_name);
-        fflush(stdout);
+        json_writer_add_string(&w, ready, "device", cuda_device_name);
+        say(&w, ready);
         if (!fgets(line, sizeof(line), stdin))
                 exit(EXIT_FAILURE);
 }
@@ -242,11 +262,13 @@ static void small(unsigned n) {
                         cuda_die("picture %u: the model's result is wrong", pictures);
                 due = MAX(due + PERIOD_NS, now_ns());
         }
-        printf("{\"digest\": \"%016" PRIx64 "\", \"ms\": [", first);
+        json_object *line = json_object_new_object();
+        JsonWriter w = {0};
+        add_digest(&w, line, first);
+        json_object *each = json_writer_add(&w, line, "ms", json_object_new_array());
         for (unsigned i = 0; i < pictures; i++)
-                printf("%s%.3f", i > 0 ? ", " : "", ms[i]);
-        printf("]");
-        say_launches();
+                json_writer_add_double(&w, each, NULL, ms[i], 3);
+        say_with_launches(&w, line);
         model_free(&m);
 }
 
@@ -273,9 +295,13 @@ static void large(unsigned n, unsigned n_steps) {
                         CUDA_CHECK(cuda.wait(cuda_stream));
         }
         cuda_get(out, from, all);
-        printf("{\"digest\": \"%016" PRIx64 "\", \"seconds\": %.3f, \"steps\": %u", digest(out, all),
-                        (double) (now_ns() - began) / 1e9, n_steps);
-        say_launches();
+        uint64_t took = now_ns() - began;
+        json_object *line = json_object_new_object();
+        JsonWriter w = {0};
+        add_digest(&w, line, digest(out, all));
+        json_writer_add_double(&w, line, "seconds", (double) took / 1e9, 3);
+        json_writer_add_uint(&w, line, "steps", n_steps);
+        say_with_launches(&w, line);
         free(a);
         free(b);
         free(out);
