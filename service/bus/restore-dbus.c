@@ -225,29 +225,6 @@ static int restore_group(const Restore *x, sd_bus_message *message, sd_bus_error
 
 /* --- what is set now --- */
 
-static int open_lifetime(sd_bus_message *reply, const char *lifetime) {
-        int r = sd_bus_message_open_container(reply, 'r', "sa{sv}");
-        return r < 0 ? r : sd_bus_message_append(reply, "s", lifetime);
-}
-
-static int append_lifetime(sd_bus_message *reply, const char *lifetime, const Settings *s) {
-        if (settings_is_empty(s))
-                return 0;
-        int r = open_lifetime(reply, lifetime);
-        if (r >= 0)
-                r = bus_append_settings(reply, s);
-        return r < 0 ? r : sd_bus_message_close_container(reply);
-}
-
-static int append_device_lifetime(sd_bus_message *reply, const char *lifetime, const DeviceSettings *s) {
-        if (device_settings_is_empty(s))
-                return 0;
-        int r = open_lifetime(reply, lifetime);
-        if (r >= 0)
-                r = bus_append_device_settings(reply, s);
-        return r < 0 ? r : sd_bus_message_close_container(reply);
-}
-
 static int append_group(const Restore *x, sd_bus_message *reply, sd_bus_error *error) {
         _cleanup_free_ char *buf = NULL;
         const char *name;
@@ -258,7 +235,7 @@ static int append_group(const Restore *x, sd_bus_message *reply, sd_bus_error *e
                 return r;
         const GroupLifetimes now = lifetimes_now(x->manager, g, name);
         for (int k = 0; r >= 0 && k < N_LIFETIMES; k++)
-                r = append_lifetime(reply, lifetimes[k], now.of + k);
+                r = bus_append_lifetime(reply, NULL, lifetimes[k], now.of + k);
         return r;
 }
 
@@ -267,8 +244,8 @@ static int append_device(const Restore *x, sd_bus_message *reply, sd_bus_error *
 
         int r = device_lifetimes(x->manager, x->device, &now, error);
         if (r >= 0)
-                r = append_device_lifetime(reply, lifetimes[STORED], &now.stored);
-        return r < 0 ? r : append_device_lifetime(reply, lifetimes[RUNTIME], &now.runtime);
+                r = bus_append_device_lifetime(reply, NULL, lifetimes[STORED], &now.stored);
+        return r < 0 ? r : bus_append_device_lifetime(reply, NULL, lifetimes[RUNTIME], &now.runtime);
 }
 
 int method_get_settings(sd_bus_message *message, void *userdata, sd_bus_error *error) {

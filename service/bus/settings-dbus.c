@@ -16,39 +16,20 @@
 /* Approximate size of an entry. */
 #define ENTRY_SIZE 256
 
-static int open_entry(sd_bus_message *reply, const char *target, const char *lifetime) {
-        int r = sd_bus_message_open_container(reply, 'r', "ssa{sv}");
-        return r < 0 ? r : sd_bus_message_append(reply, "ss", target, lifetime);
-}
-
-static int append_entry(sd_bus_message *reply, const char *target, const char *lifetime, const Settings *settings) {
-        if (settings_is_empty(settings))
-                return 0;
-        int r = open_entry(reply, target, lifetime);
-        if (r >= 0)
-                r = bus_append_settings(reply, settings);
-        return r < 0 ? r : sd_bus_message_close_container(reply);
-}
-
 static int append_member(sd_bus_message *reply, const char *kind, uint64_t id, const Settings *override,
                 const Settings *lowering) {
         char target[32];
 
         (void) snprintf(target, sizeof(target), "%s:%" PRIu64, kind, id);
-        int r = append_entry(reply, target, "runtime", override);
-        return r < 0 ? r : append_entry(reply, target, "owner", lowering);
+        int r = bus_append_lifetime(reply, target, "runtime", override);
+        return r < 0 ? r : bus_append_lifetime(reply, target, "owner", lowering);
 }
 
 static int append_device(sd_bus_message *reply, const char *id, const char *lifetime, const DeviceSettings *settings) {
         char target[DEVICE_ID_MAX + sizeof("device:")];
 
-        if (device_settings_is_empty(settings))
-                return 0;
         (void) snprintf(target, sizeof(target), "device:%s", streq(id, OVERRIDES_EVERY_DEVICE) ? "all" : id);
-        int r = open_entry(reply, target, lifetime);
-        if (r >= 0)
-                r = bus_append_device_settings(reply, settings);
-        return r < 0 ? r : sd_bus_message_close_container(reply);
+        return bus_append_device_lifetime(reply, target, lifetime, settings);
 }
 
 /* Settings without an object: those for every device, and those of devices and groups that need not exist. */
@@ -66,7 +47,7 @@ static int append_others(Answer *a, WalkTable table) {
         HASH_ITER(hh, o->entries, e, next) {
                 if (r < 0)
                         break;
-                r = append_entry(a->reply, e->name, "stored", &e->settings);
+                r = bus_append_lifetime(a->reply, e->name, "stored", &e->settings);
         }
         return r < 0 ? r : ENTRY_SIZE * (int) (1 + HASH_COUNT(o->devices) + HASH_COUNT(o->entries));
 }
@@ -83,9 +64,9 @@ static int append_object(Answer *a, WalkTable table, void *object) {
                 r = append_device(a->reply, d->id, "runtime", &d->runtime);
                 break;
         case WALK_GROUPS:
-                r = append_entry(a->reply, g->name, "runtime", &g->override);
+                r = bus_append_lifetime(a->reply, g->name, "runtime", &g->override);
                 if (r >= 0)
-                        r = append_entry(a->reply, g->name, "owner", &g->lowering);
+                        r = bus_append_lifetime(a->reply, g->name, "owner", &g->lowering);
                 break;
         case WALK_CLIENTS:
                 r = append_member(a->reply, "client", c->id, &c->override, &c->lowering);

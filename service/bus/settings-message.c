@@ -188,3 +188,31 @@ int bus_append_device_settings(sd_bus_message *m, const DeviceSettings *s) {
                 r = sd_bus_message_append(m, "{sv}", "Accounting", "s", accounting_to_string(s->accounting));
         return r < 0 ? r : sd_bus_message_close_container(m);
 }
+
+/* --- by their lifetimes --- */
+
+static int open_lifetime(sd_bus_message *m, const char *target, const char *lifetime) {
+        int r = sd_bus_message_open_container(m, 'r', target ? "ssa{sv}" : "sa{sv}");
+
+        if (r >= 0 && target)
+                r = sd_bus_message_append(m, "s", target);
+        return r < 0 ? r : sd_bus_message_append(m, "s", lifetime);
+}
+
+int bus_append_lifetime(sd_bus_message *m, const char *target, const char *lifetime, const Settings *s) {
+        if (settings_is_empty(s))
+                return 0;
+        int r = open_lifetime(m, target, lifetime);
+        if (r >= 0)
+                r = bus_append_settings(m, s);
+        return r < 0 ? r : sd_bus_message_close_container(m);
+}
+
+int bus_append_device_lifetime(sd_bus_message *m, const char *target, const char *lifetime, const DeviceSettings *s) {
+        if (device_settings_is_empty(s))
+                return 0;
+        int r = open_lifetime(m, target, lifetime);
+        if (r >= 0)
+                r = bus_append_device_settings(m, s);
+        return r < 0 ? r : sd_bus_message_close_container(m);
+}

@@ -27,3 +27,8 @@ int bus_append_resolved(sd_bus_message *m, const SettingsResolved *r, const char
 int bus_take_device_setting(sd_bus_message *message, const char *key, const char *signature, DeviceSettings *s,
                 sd_bus_error *error);
 int bus_append_device_settings(sd_bus_message *m, const DeviceSettings *s);
+
+/* A row of ListSettings, (TARGET, LIFETIME, SETTINGS), or, without a target, of GetSettings, (LIFETIME, SETTINGS).
+ * Appends nothing where nothing is set. */
+int bus_append_lifetime(sd_bus_message *m, const char *target, const char *lifetime, const Settings *s);
+int bus_append_device_lifetime(sd_bus_message *m, const char *target, const char *lifetime, const DeviceSettings *s);
