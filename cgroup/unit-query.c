@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "cgroup/unit-query.h"
+#include "common/array.h"
 #include "common/bus-names.h"
 #include "common/conf-lines.h"
 
@@ -38,7 +39,7 @@ static int strv_add(char ***l, const char *s, size_t n) {
 
         while (*l && (*l)[have])
                 have++;
-        char **grown = reallocarray(*l, have + 2, sizeof(char *));
+        char **grown = array_grow(*l, have + 1, sizeof(char *));
         if (!grown)
                 return -ENOMEM;
         *l = grown;

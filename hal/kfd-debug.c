@@ -6,6 +6,7 @@
  */
 
 #include "kfd-debug.h"
+#include "common/array.h"
 #include "common/macro.h"
 #include "hal/kfd-privileged.h"
 
@@ -114,11 +115,12 @@ static int debug_see(KfdTarget *t, KfdQueueSnapshot **ret, uint32_t *ret_n) {
 }
 
 static int debug_remember(KfdTarget *t, const uint32_t *ids, uint32_t n) {
-        uint32_t *grown = reallocarray(t->suspended, (size_t) t->n_suspended + n + 1, sizeof(*grown));
+        uint32_t *suspended = array_reserve(
+                        t->suspended, &t->suspended_room, (size_t) t->n_suspended + n, sizeof(*suspended));
 
-        if (!grown)
+        if (!suspended)
                 return -ENOMEM;
-        t->suspended = grown;
+        t->suspended = suspended;
         for (uint32_t i = 0; i < n; i++)
                 if (!(ids[i] & REFUSED) && !kfd_debug_is_suspended(t, ids[i]))
                         t->suspended[t->n_suspended++] = ids[i];

@@ -114,6 +114,7 @@ struct KfdTarget {
         bool enabled;
         uint32_t *suspended; /* ids */
         uint32_t n_suspended;
+        size_t suspended_room;
         uint32_t *ids; /* the argument of kfd_target_suspend() and kfd_target_resume() */
         uint32_t n_ids;
 };

@@ -9,6 +9,7 @@
 
 #include <time.h>
 
+#include "common/array.h"
 #include "common/macro.h"
 #include "common/time-util.h"
 #include "hal/gpu-usage.h"
@@ -52,7 +53,7 @@ struct Nvml {
         void *device;
         uint64_t since_us; /* newer samples have not been counted */
         NvmlSample *samples;
-        unsigned n_allocated;
+        size_t n_allocated;
 };
 
 Nvml *nvml_free(Nvml *n) {
@@ -96,7 +97,7 @@ static uint64_t time_of_day_us(void) {
 /* *ret_n is 0 when no process used it. */
 static int read_samples(Nvml *n, unsigned *ret_n) {
         for (unsigned i = 0; i < READ_TRIES; i++) {
-                unsigned count = n->n_allocated;
+                unsigned count = (unsigned) n->n_allocated;
                 int r = n->library.process_utilization(n->device, n->samples, &count, n->since_us);
 
                 if (r == NVML_SUCCESS && count <= n->n_allocated) {
@@ -109,12 +110,12 @@ static int read_samples(Nvml *n, unsigned *ret_n) {
                 }
                 if ((r != NVML_INSUFFICIENT_SIZE && r != NVML_SUCCESS) || count > SAMPLES_MAX)
                         return -EIO;
-                unsigned roomy = MAX(count, 16U) * 2;
-                NvmlSample *grown = reallocarray(n->samples, roomy, sizeof(*grown));
-                if (!grown)
+                /* More than it asks for: other processes may begin until the next try. */
+                NvmlSample *samples = array_reserve(
+                                n->samples, &n->n_allocated, 2 * (size_t) MAX(count, 16U), sizeof(*samples));
+                if (!samples)
                         return -ENOMEM;
-                n->samples = grown;
-                n->n_allocated = roomy;
+                n->samples = samples;
         }
         return -EIO;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <utlist.h>
 
+#include "common/array.h"
 #include "common/macro.h"
 #include "costs.h"
 #include "party.h"
@@ -66,8 +67,9 @@ static void poll_add(CostPoll *p, uint64_t value) {
         p->n++;
 }
 
-static int poll_reserve(CostPoll *p, size_t n) {
-        uint64_t *values = reallocarray(p->values, n, sizeof(*values));
+/* Makes room for one more than the values of n votes, of which some may not be measured yet. */
+static int poll_grow(CostPoll *p, size_t n) {
+        uint64_t *values = array_grow(p->values, n, sizeof(*values));
 
         if (!values)
                 return -ENOMEM;
@@ -89,7 +91,7 @@ int costs_vote_get(CostVotes *v, const PolicyParty *party, CostVote **ret) {
                         *ret = vote;
                         return 0;
                 }
-        if (poll_reserve(&v->hold, v->n + 1) < 0 || poll_reserve(&v->release, v->n + 1) < 0)
+        if (poll_grow(&v->hold, v->n) < 0 || poll_grow(&v->release, v->n) < 0)
                 return -ENOMEM;
         vote = calloc(1, sizeof(*vote));
         if (!vote)

@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 
+#include "common/array.h"
 #include "manager-degraded.h"
 #include "observer.h"
 #include "service/base/log.h"
@@ -53,7 +54,7 @@ int manager_set_degraded(Manager *m, const char *key, const char *text) {
                         return -ENOMEM;
                 }
                 if (i == SIZE_MAX) {
-                        char **v = realloc(m->degraded, (n + 2) * sizeof(*v));
+                        char **v = array_grow(m->degraded, n + 1, sizeof(*v));
                         if (!v)
                                 return -ENOMEM;
                         v[n] = v[n + 1] = NULL;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "arbiter.h"
+#include "common/array.h"
 #include "counters.h"
 #include "hooked.h"
 #include "ladder.h"
@@ -44,16 +45,15 @@ QueueState queue_state(const Queue *q) {
 }
 
 static int client_grow_slots(Client *c, uint32_t n) {
+        size_t room = c->n_slots;
+
         if (n <= c->n_slots)
                 return 0;
-        uint32_t roomy = MAX(c->n_slots * 2, 16U);
-        n = MAX(n, roomy);
-        n = MIN(n, c->page.n_slots);
-
-        Slot *slots = realloc(c->slots, n * sizeof(*slots));
+        Slot *slots = array_reserve(c->slots, &room, n, sizeof(*slots));
         if (!slots)
                 return -ENOMEM;
         c->slots = slots;
+        n = MIN((uint32_t) room, c->page.n_slots);
         memset(slots + c->n_slots, 0, (n - c->n_slots) * sizeof(*slots));
         c->n_slots = n;
         return 0;
