@@ -21,6 +21,8 @@ import time
 import torch
 from torch import nn
 
+import foreign
+
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../../tools/demo"))
 from cuda_models import layer_count, launches_seen, resnet18, resnet50  # pylint: disable=wrong-import-position
 
@@ -95,6 +97,11 @@ def phases():
         "training": training,
         "compiled": compiled,
         "cupy": with_cupy,
+        "cuda-python": foreign.cuda_python(),
+        "static cudart": foreign.static_cudart(),
+        "jax": foreign.jax_jit(),
+        "transformers": foreign.language_model(),
+        "nccl": foreign.all_reduce(),
     }
     if triton:
         table["triton"] = with_triton
