@@ -294,7 +294,8 @@ BUS_MANAGER_CHANGE(method_register_queue) {
                 return r;
         if (!p.device || !device_id_is_valid(p.device))
                 return sd_bus_error_set(error, SD_BUS_ERROR_INVALID_ARGS,
-                                "Device is missing, or is not made of letters, digits and '.:_+-'");
+                                "Device is missing, is not made of letters, digits and '.:_+-', is 'all', or begins "
+                                "with 'device:'");
         if (isempty(p.backend))
                 return sd_bus_error_set(error, SD_BUS_ERROR_INVALID_ARGS, "Backend is missing");
 

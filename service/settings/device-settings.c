@@ -27,7 +27,7 @@ const DeviceKey device_keys[DEVICE_KEYS_N] = {
 bool device_id_is_valid(const char *id) {
         static const char ok[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.:_+-";
 
-        if (isempty(id))
+        if (isempty(id) || streq(id, "all") || startswith(id, "device:"))
                 return false;
         size_t n = strlen(id);
         return n <= DEVICE_ID_MAX && strspn(id, ok) == n;

@@ -13,6 +13,8 @@
 
 #define DEVICE_ID_MAX 128U
 
+/* "all" and what begins with "device:" is no id: in what people type, and in ListSettings, it would name something
+ * else. */
 bool device_id_is_valid(const char *id);
 
 typedef struct DeviceKey {

@@ -49,7 +49,7 @@ class Registration(Case):
 
         for bit in (1, 1 << 31, 1 << 63):
             self.assert_error(INVALID_ARGS, self.call, "RegisterClient", "ta{sv}", bit, {})
-        for wrong in ("", " ", "a/b", "pci:0000:01:00.0\n", "ü", "x" * 5000):
+        for wrong in ("", " ", "a/b", "pci:0000:01:00.0\n", "ü", "x" * 5000, "all", "device:all", "device:x"):
             self.assert_error(INVALID_ARGS, register, Device=("s", wrong))
         self.assert_error(INVALID_ARGS, register, Device=("u", 1))
         self.assert_error(INVALID_ARGS, register, Backend=("s", ""))
