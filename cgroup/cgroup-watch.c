@@ -7,7 +7,6 @@
  * the watch above says that it is gone. First watched, then read: what appears in between is seen twice, never missed.
  */
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -19,6 +18,7 @@
 #include "cgroup/backlog.h"
 #include "cgroup/cgroup-watch.h"
 #include "common/array.h"
+#include "common/directory.h"
 
 /* Directories that one turn of the loop takes, when there is no hurry: others may wait for a verdict. */
 #define WALK_STEP 8U
@@ -160,6 +160,7 @@ static char *take_waiting(CgroupWatch *w, Owner **ret_owner) {
 static void add_children(CgroupWatch *w, const char *directory, const char *cgroup) {
         struct stat st;
         struct dirent *e;
+        int r;
 
         /* cgroupfs counts the directories within. Most cgroups have none, and seventy files, whose names need not be
          * read. */
@@ -171,10 +172,12 @@ static void add_children(CgroupWatch *w, const char *directory, const char *cgro
                         give_up(w);
                 return;
         }
-        while ((e = readdir(d)))
+        while ((e = directory_next(d, &r)))
                 if (e->d_type == DT_DIR && e->d_name[0] != '.')
                         add_waiting(w, cgroup, e->d_name);
         (void) closedir(d);
+        if (r < 0)
+                give_up(w);
 }
 
 static void forget(CgroupWatch *w, Directory *d) {

@@ -4,13 +4,13 @@
  * The list of files that make up a configuration
  */
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
 #include "array.h"
 #include "conf-files.h"
+#include "directory.h"
 
 static const char *base_name(const char *path) {
         const char *slash = strrchr(path, '/');
@@ -76,8 +76,8 @@ static int list_one(const char *dir, bool is_subdir, const char *suffix, const C
                 return r;
         }
 
-        int first_error = 0;
-        for (struct dirent *de; (de = readdir(d));) {
+        int first_error = 0, end = 0;
+        for (struct dirent *de; (de = directory_next(d, &end));) {
                 if (de->d_name[0] == '.' || !endswith(de->d_name, suffix) || contains_name(seen, de->d_name))
                         continue;
                 _cleanup_free_ char *path = NULL, *copy = NULL;
@@ -106,6 +106,10 @@ static int list_one(const char *dir, bool is_subdir, const char *suffix, const C
                 TAKE_PTR(path);
         }
         (void) closedir(d);
+        if (end < 0) {
+                conf_report(c, CONF_ERROR, dir, 0, end, "Failed to read the directory: %s", strerror(-end));
+                return first_error < 0 ? first_error : end;
+        }
         return first_error;
 }
 

@@ -6,7 +6,6 @@
 
 #include "hal/kfd-proc.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -14,6 +13,7 @@
 #include <sys/stat.h>
 
 #include "common/array.h"
+#include "common/directory.h"
 #include "common/file-status.h"
 #include "common/macro.h"
 #include "common/parse-util.h"
@@ -154,13 +154,14 @@ static int read_context(const char *process, const char *name, uint32_t context,
         const struct dirent *e;
         _cleanup_(closedirp)
         DIR *d = NULL;
+        int end;
 
         int r = path_print(path, "%s%s/queues", process, name);
         if (r >= 0)
                 r = open_directory(path, &d);
         if (r < 0)
                 return r == -ENOENT ? 0 : r;
-        while ((e = readdir(d))) {
+        while ((e = directory_next(d, &end))) {
                 KfdProcQueue q = {.context = context, .is_mapped = -ENODATA};
 
                 if (!name_number(e->d_name, "", &q.id))
@@ -173,7 +174,7 @@ static int read_context(const char *process, const char *name, uint32_t context,
                 if (r >= 0 && add_queue(list, &q) < 0)
                         return -ENOMEM;
         }
-        return 0;
+        return end;
 }
 
 static int queue_compare(const void *a, const void *b) {
@@ -193,7 +194,7 @@ static int read_contexts(const char *process, KfdProcQueues *list) {
         uint32_t id;
 
         int r = open_directory(process, &d);
-        while (r >= 0 && (e = readdir(d)))
+        while (r >= 0 && (e = directory_next(d, &r)))
                 if (name_number(e->d_name, "context_", &id)) {
                         list->n_contexts++;
                         (void) snprintf(name, sizeof(name), "/context_%" PRIu32, id);
@@ -229,13 +230,14 @@ int kfd_proc_list(const char *root, pid_t **ret, size_t *ret_n) {
         char path[PATH_MAX];
         size_t n = 0;
         uint32_t pid;
+        int end;
 
         int r = path_print(path, "%s" KFD_PROC_PATH, root);
         if (r >= 0)
                 r = open_directory(path, &d);
         if (r < 0)
                 return r == -ENOENT ? -ENODEV : r;
-        while ((e = readdir(d))) {
+        while ((e = directory_next(d, &end))) {
                 if (!name_number(e->d_name, "", &pid) || pid == 0 || pid > INT32_MAX)
                         continue;
                 pid_t *more = array_grow(pids, n, sizeof(pid_t));
@@ -244,6 +246,8 @@ int kfd_proc_list(const char *root, pid_t **ret, size_t *ret_n) {
                 pids = more;
                 pids[n++] = (pid_t) pid;
         }
+        if (end < 0)
+                return end;
         *ret = TAKE_PTR(pids);
         *ret_n = n;
         return 0;
@@ -342,7 +346,7 @@ int kfd_proc_read_usage(const char *root, pid_t pid, KfdProcUsage **ret, size_t 
                 r = open_directory(process, &d);
         if (r < 0)
                 return r;
-        while ((e = readdir(d))) {
+        while ((e = directory_next(d, &r))) {
                 if (!name_number(e->d_name, "vram_", &gpu))
                         continue;
                 KfdProcUsage *more = array_grow(usage, n, sizeof(KfdProcUsage));
@@ -357,6 +361,8 @@ int kfd_proc_read_usage(const char *root, pid_t pid, KfdProcUsage **ret, size_t 
                                 .cu_occupancy = number_or_unknown(process, "stats", gpu, "/cu_occupancy"),
                 };
         }
+        if (r < 0)
+                return r;
         *ret = TAKE_PTR(usage);
         *ret_n = n;
         return 0;

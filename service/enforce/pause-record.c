@@ -4,12 +4,12 @@
  * Writes and reads pause records
  */
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
+#include "common/directory.h"
 #include "common/macro.h"
 #include "pause-record.h"
 #include "service/base/state-file.h"
@@ -121,7 +121,7 @@ static bool is_record(const char *name) {
 }
 
 int pause_record_each(int dir, pause_record_each_t each, void *userdata) {
-        int r = 0, fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        int r = 0, end = 0, fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (fd < 0)
                 return negative_errno();
         DIR *d = fdopendir(fd);
@@ -129,11 +129,11 @@ int pause_record_each(int dir, pause_record_each_t each, void *userdata) {
                 safe_close(fd);
                 return -ENOMEM;
         }
-        for (struct dirent *e; r >= 0 && (e = readdir(d));)
+        for (struct dirent *e; r >= 0 && (e = directory_next(d, &end));)
                 if (is_record(e->d_name))
                         r = each(e->d_name, userdata);
         (void) closedir(d);
-        return MIN(r, 0);
+        return r < 0 ? r : end;
 }
 
 bool pause_record_is_over(const PauseRecord *r) {

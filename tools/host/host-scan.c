@@ -7,7 +7,6 @@
 #include "tools/host/host-scan.h"
 
 #include <ctype.h>
-#include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -15,6 +14,7 @@
 #include <sys/sysmacros.h>
 
 #include "common/array.h"
+#include "common/directory.h"
 #include "common/process.h"
 
 #define RENDER_MINOR 128U
@@ -126,16 +126,17 @@ static bool is_kernel_thread(pid_t pid) {
 static int devices_of(const Drivers *drivers, pid_t pid) {
         unsigned devices = 0;
         char path[64];
+        int r;
 
         (void) snprintf(path, sizeof(path), "/proc/%d/fd", (int) pid);
         DIR *d = open_directory(path);
         if (!d)
                 return (errno == EACCES || errno == EPERM) && !is_kernel_thread(pid) ? -EACCES : 0;
-        for (const struct dirent *e; (e = readdir(d));)
+        for (const struct dirent *e; (e = directory_next(d, &r));)
                 if (isdigit((unsigned char) e->d_name[0]))
                         devices |= device_of_fd(drivers, dirfd(d), e->d_name);
         (void) closedir(d);
-        return (int) devices;
+        return r < 0 ? r : (int) devices;
 }
 
 static void describe(HostProcess *p) {
@@ -169,13 +170,13 @@ static int compare(const void *a, const void *b) {
 int host_scan(HostProcesses *ret) {
         HostProcesses all = {0};
         Drivers drivers;
-        int r = 0;
+        int r = 0, end = 0;
 
         read_drivers(&drivers);
         DIR *d = open_directory("/proc");
         if (!d)
                 return negative_errno();
-        for (const struct dirent *e; r >= 0 && (e = readdir(d));) {
+        for (const struct dirent *e; r >= 0 && (e = directory_next(d, &end));) {
                 long pid = strtol(e->d_name, NULL, 10);
 
                 if (pid <= 0 || pid > INT32_MAX || pid == getpid())
@@ -187,6 +188,7 @@ int host_scan(HostProcesses *ret) {
                         r = add_process(&all, (pid_t) pid, (unsigned) devices);
         }
         (void) closedir(d);
+        r = r < 0 ? r : end;
         if (r < 0) {
                 host_processes_done(&all);
                 return r;
