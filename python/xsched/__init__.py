@@ -52,6 +52,32 @@ PRIORITY_MIN, PRIORITY_MAX = -255, 255
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
+# What is handed to C: ctypes would cut a number to the C type, a text at its first zero byte, and take a text for an
+# address.
+
+
+def _integer(name: str, value: Any, low: int = -(1 << 63), high: int = (1 << 63) - 1) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be an integer, not {type(value).__name__}") from None
+    if not low <= number <= high:
+        raise ValueError(f"{name}={number} is out of range")
+    return number
+
+
+def _int32(name: str, value: Any) -> int:
+    return _integer(name, value, -(1 << 31), (1 << 31) - 1)
+
+
+def _text(name: str, value: Any) -> bytes:
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a str, not {type(value).__name__}")
+    if "\0" in value:
+        raise ValueError(f"{name} has a zero byte")
+    return value.encode()
+
+
 class State(enum.IntEnum):
     """How far this process is with the service."""
 
@@ -181,16 +207,14 @@ def hint(**values: int) -> None:
             if name == "priority":
                 _priorities.set_base(_checked_priority(value))
             else:
-                _library.check(_library.native().xsched_hint(name.title().encode(), value), name)
+                number = _integer(name, value)
+                _library.check(_library.native().xsched_hint(name.title().encode(), number), name)
         except OSError as e:
             raise ValueError(f"{name}={value} is out of range") from e
 
 
 def _checked_priority(level: int) -> int:
-    level = operator.index(level)
-    if not PRIORITY_MIN <= level <= PRIORITY_MAX:
-        raise ValueError(f"priority {level} is not within {PRIORITY_MIN}..{PRIORITY_MAX}")
-    return level
+    return _integer("priority", level, PRIORITY_MIN, PRIORITY_MAX)
 
 
 def current_priority() -> Optional[int]:
@@ -278,7 +302,8 @@ def hold(class_name: str, reason: str = "", *, children: bool = False) -> Iterat
     has the right to that. `children`: so have the processes that it starts. Waits for the service. Raises
     PermissionError when it refuses, ValueError where the class has no name or the reason is longer than 256 bytes,
     OSError when there is none."""
-    fd = _library.native().xsched_hold_priority(class_name.encode(), reason.encode(), int(children))
+    name, why = _text("class_name", class_name), _text("reason", reason)
+    fd = _library.native().xsched_hold_priority(name, why, bool(children))
     if fd == -errno.EINVAL:
         raise ValueError("the class has no name, or the reason is longer than 256 bytes")
     if fd < 0:
@@ -300,8 +325,11 @@ class Queue:
     such as "pci:0000:65:00.0"."""
 
     def __init__(self, device: str, *, backend: str = "python", label: Optional[str] = None) -> None:
-        name = label.encode() if label else None
-        info = _library.QueueInfo(device=device.encode(), backend=backend.encode(), label=name)
+        info = _library.QueueInfo(
+            device=_text("device", device),
+            backend=_text("backend", backend),
+            label=None if label is None else _text("label", label) or None,
+        )
         info.size = ctypes.sizeof(info)
         self._queue = ctypes.c_void_p()
         self._pid = os.getpid()
@@ -317,8 +345,9 @@ class Queue:
         for name, value in values.items():
             if name not in _HINTS:
                 raise TypeError(f"hint() has no {name!r}; there are {', '.join(_HINTS)}")
+            number = _integer(name, value)
             try:
-                _library.check(_library.native().xsched_queue_hint(self._native(), name.title().encode(), value), name)
+                _library.check(_library.native().xsched_queue_hint(self._native(), name.title().encode(), number), name)
             except OSError as e:
                 raise ValueError(f"{name}={value} is out of range") from e
 
@@ -390,7 +419,8 @@ class XQueue:
     def __init__(self, create: str, native: int, *, threshold: int = 0, batch_size: int = 0) -> None:
         hwq, handle = ctypes.c_uint64(), ctypes.c_uint64()
         self._open = False
-        _call(create, ctypes.byref(hwq), native)
+        threshold, batch_size = _integer("threshold", threshold), _integer("batch_size", batch_size)
+        _call(create, ctypes.byref(hwq), _integer("the queue's address", native, 0, (1 << 64) - 1))
         self._hwq = hwq.value
         _call("XQueueCreate", ctypes.byref(handle), self._hwq, 1, 0)
         self.handle = handle.value
@@ -422,14 +452,20 @@ class XQueue:
         laxity: Optional[tuple[int, int, int]] = None,
     ) -> None:
         """`deadline` in microseconds; `laxity`: (microseconds, priority before, priority after)."""
+        calls: list[tuple] = []
         if priority is not None:
-            _call("XHintPriority", self.handle, priority)
+            calls.append(("XHintPriority", _int32("priority", priority)))
         if utilization is not None:
-            _call("XHintUtilization", self.handle, utilization)
+            calls.append(("XHintUtilization", _int32("utilization", utilization)))
         if deadline is not None:
-            _call("XHintDeadline", self.handle, deadline)
+            calls.append(("XHintDeadline", _integer("deadline", deadline)))
         if laxity is not None:
-            _call("XHintLaxity", self.handle, *laxity)
+            if not isinstance(laxity, (tuple, list)) or len(laxity) != 3:
+                raise TypeError("laxity must be three integers")
+            after, *levels = (_integer("laxity", laxity[0]), *(_int32("a priority of laxity", i) for i in laxity[1:]))
+            calls.append(("XHintLaxity", after, *levels))
+        for name, *values in calls:
+            _call(name, self.handle, *values)
 
     def suspend(self) -> None:
         _call("XQueueSuspend", self.handle, 0)

@@ -296,6 +296,50 @@ class Hints(Case):
             """,
         ).end()
 
+    def test_what_c_would_misread(self):
+        """ctypes cuts a number to the C type and a text at its first zero byte, and takes a text for an address."""
+        Script(
+            self,
+            """
+            def refused(error, name, function, *args, **kwargs):
+                try:
+                    function(*args, **kwargs)
+                except error as e:
+                    assert name in str(e), e
+                    return
+                raise AssertionError(f"{function} {args} {kwargs}")
+            q = xsched.Queue("test:0", label="")
+            for hint in (xsched.hint, q.hint):
+                for value in ("5", 5.0, b"5", [], None):
+                    refused(TypeError, "weight", hint, weight=value)
+                for value in ((1 << 64) + 100, -(1 << 64) + 100, 1 << 63):
+                    refused(ValueError, "weight", hint, weight=value)
+                hint(weight=100, critical=True)
+            for name, value in (("device", 5), ("device", None), ("device", b"test:0"), ("backend", 1), ("label", 1)):
+                refused(TypeError, name, xsched.Queue, **{"device": "test:0", name: value})
+            for name in "device", "backend", "label":
+                refused(ValueError, name, xsched.Queue, **{"device": "test:0", name: "a\\0b"})
+            for arguments, name in (((5,), "class_name"), ((None,), "class_name"), (("batch", 5), "reason")):
+                refused(TypeError, name, xsched.hold(*arguments).__enter__)
+            refused(ValueError, "class_name", xsched.hold("batch\\0er").__enter__)
+            refused(ValueError, "reason", xsched.hold("batch", "a\\0b").__enter__)
+            for make in (xsched.XQueue.opencl, xsched.XQueue.cuda, xsched.XQueue.hip):
+                for address in ("0x7f00", b"0x7f00", 1.5, None):
+                    refused(TypeError, "address", make, address)
+                refused(ValueError, "address", make, -1)
+                refused(TypeError, "threshold", make, 0, threshold="2")
+            x = xsched.XQueue.__new__(xsched.XQueue)
+            x.handle = 0
+            for name in "priority", "utilization", "deadline":
+                refused(TypeError, name, x.hint, **{name: "1"})
+                refused(ValueError, name, x.hint, **{name: (1 << 64) + 1})
+            refused(ValueError, "priority", x.hint, priority=1 << 32)
+            for laxity in (1, "abc", (1, 2), (1, 2, "3")):
+                refused(TypeError, "laxity", x.hint, laxity=laxity)
+            refused(ValueError, "laxity", x.hint, laxity=(1, 2, 1 << 32))
+            """,
+        ).end()
+
     def test_without_a_service(self):
         out = Script(
             self,
