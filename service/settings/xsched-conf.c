@@ -444,16 +444,14 @@ int config_load(const ConfigPaths *paths, const Config *last_good, ConfReport re
         r = load_drop_ins(&context, &places);
         if (r == -ENOMEM)
                 return r;
-        if (main_error < 0 && (last_good || paths->file))
-                return main_error;
-        if (r < 0 && last_good)
-                return r;
-        check_devices(&loading, &context);
-
+        int refused = main_error < 0 && (last_good || paths->file) ? main_error : last_good ? MIN(r, 0) : 0;
+        if (refused == 0)
+                check_devices(&loading, &context);
+        /* Also when nothing of all this will apply: what is wrong with them is told at once. */
         r = classes_load((const char *const *) places.classes, last_good ? &last_good->classes : NULL, count_problem,
                         &loading, &config->classes);
-        if (r < 0)
-                return r;
+        if (refused < 0 || r < 0)
+                return refused < 0 ? refused : r;
         *ret = TAKE_PTR(config);
         return 0;
 }

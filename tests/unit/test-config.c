@@ -236,6 +236,13 @@ static void test_unreadable(void **state) {
         assert_null(none);
         assert_int_equal(n_problems, 1);
 
+        /* What is wrong with the classes is told along with it. */
+        put(ETC "/classes.d/batch.class", "[Class]\nColour=blue\n");
+        assert_int_equal(try_load(before, &none), -EISDIR);
+        assert_int_equal(n_problems, 2);
+        assert_non_null(strstr(problems, "batch.class"));
+        take_away(ETC "/classes.d/batch.class");
+
         put(ETC "/xsched.conf.d/10-x.conf", "[Scheduler]\nThreshold=5\n");
         _cleanup_(config_freep)
         Config *fresh = load(NULL); /* a start: the rest applies */
