@@ -124,6 +124,18 @@ class Replay(unittest.TestCase):
         self.assertRegex(ctl("replay", name, "--policy=cfs", status=1), r"goes on for 230\d{7} s: too much")
         self.assertIn(self.groups[0], ctl("replay", name))
 
+    def test_a_setting_that_changes_nothing(self):
+        """Of a group that has no place in the tree of the recording."""
+        name = os.path.join(self.directory.name, "flat")
+        with open(name, "w", encoding="utf-8") as f:
+            for r in self.records():
+                if r["is"] in ("begin", "device", "policy", "entity", "end"):
+                    f.write(json.dumps({**r, "node": 0} if "node" in r else r) + "\n")
+        group = self.groups[0]
+        ctl("replay", name, f"--set={group}:priority=5")
+        self.assertIn("has this setting", ctl("replay", name, f"--set={group}:max=5%", status=1))
+        ctl("replay", self.file, f"--set={group}:max=5%")
+
     def test_pictures(self):
         svg, trace = (os.path.join(self.directory.name, n) for n in ("x.svg", "x.json"))
         ctl("replay", self.file, f"--svg={svg}", f"--trace={trace}")

@@ -129,6 +129,7 @@ static int apply(Otherwise *o, const char *group, const Key *keys, size_t n, con
                 if (!streq(s->group, group))
                         continue;
                 s->known = true;
+                s->has_key |= k != NULL;
                 if (!k && !find_key(others, n_others, s->key, length)) {
                         (void) snprintf(why, size, "--set=: %.*s: no such setting of a group", (int) length, s->key);
                         return -EINVAL;
@@ -149,11 +150,14 @@ int otherwise_node(Otherwise *o, const char *group, PolicyNodeSettings *s, char 
 }
 
 int otherwise_check_groups(const Otherwise *o, char *why, size_t size) {
-        for (size_t i = 0; i < o->n_sets; i++)
-                if (!o->sets[i].known) {
-                        (void) snprintf(why, size, "--set=%s:%s: no such group in the recording", o->sets[i].group,
-                                        o->sets[i].key);
-                        return -EINVAL;
-                }
+        for (size_t i = 0; i < o->n_sets; i++) {
+                const ReplaySet *s = o->sets + i;
+
+                if (s->known && s->has_key)
+                        continue;
+                (void) snprintf(why, size, "--set=%s:%s: no such group in the recording%s", s->group, s->key,
+                                s->known ? " that has this setting" : "");
+                return -EINVAL;
+        }
         return 0;
 }

@@ -234,7 +234,7 @@ static int ask_set(Replay *p, const char *text) {
         int r = otherwise_entity(o, set->group, &settings, p->why, sizeof(p->why));
         if (r >= 0)
                 r = otherwise_node(o, set->group, &node, p->why, sizeof(p->why));
-        set->known = false;
+        set->known = set->has_key = false;
         return r;
 }
 

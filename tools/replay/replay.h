@@ -12,7 +12,7 @@
 typedef struct ReplaySet {
         char *group;
         const char *key, *value; /* inside of the argument */
-        bool known;              /* the recording has that group */
+        bool known, has_key;     /* the recording has that group, and it has that setting there */
 } ReplaySet;
 
 #define REPLAY_SETS_MAX 32U
