@@ -4,8 +4,8 @@
  * xschedd: start and end
  *
  * The order of the start matters: signals are blocked before anything can be interrupted, clients of a former life are
- * adopted before the name is requested (who sees the name finds a service that knows its clients), and READY=1 comes
- * last.
+ * adopted before the name is requested (so a program that sees the name finds a service that knows its clients), and
+ * READY=1 comes last.
  */
 
 #include <config.h>
@@ -87,7 +87,7 @@ static int block_signals(void) {
         return 0;
 }
 
-/* Called while the bus is still open; it is closed with the loop. */
+/* Called when the loop exits, while the bus is still open: the bus is closed with the loop. */
 static int on_exit_loop(sd_event_source *source, void *userdata) {
         freeze_thaw_all(userdata);
         return 0;
@@ -217,7 +217,7 @@ static void read_stored(Manager *m, const Options *o) {
 }
 
 /* Opens the socket before the name is requested, because programs that see the name try the socket first. Without a
- * socket the bus is left. */
+ * socket, programs use the bus. */
 static void open_socket(Manager *m, const Options *o) {
         if (!o->socket)
                 return;
@@ -293,7 +293,7 @@ static int run(const Options *o) {
         notify_stopping();
         notify_end();
         m->client_hook = NULL; /* clients that are freed from here on come back after the restart */
-        if (r > 0)             /* sd-bus ended the loop */
+        if (r > 0)             /* the loop was ended by sd-bus: the bus is gone */
                 return log_error_errno(-ECONNRESET, "Lost the connection to the bus");
         if (r == 0)
                 log_event(LOG_INFO, MESSAGE_STOPPED, LOG_FIELDS(.error = 0), "xschedd stops");

@@ -8,7 +8,7 @@
  *
  * xsched-metrics --usage DEVICE: how long processes have used it, as its driver counts. Each line of the standard input
  * is a question, pids with spaces between; the answer is "ran SPAN RAN" (microseconds, since the question before), or
- * "none TEXT". It ends with its input, and when it is not asked any more.
+ * "none TEXT". It ends when its input ends, and when no question comes for a while.
  */
 
 #include <fcntl.h>
@@ -22,7 +22,7 @@
 #include "hal/nvml.h"
 #include "hal/rocm-smi.h"
 
-/* Where sysfs is looked for. A test's build has it elsewhere: tests/lib/quick-build.h. */
+/* The root below which sysfs is. A test's build has another one: tests/lib/quick-build.h. */
 #ifndef METRICS_ROOT
 #        define METRICS_ROOT ""
 #endif
@@ -36,7 +36,7 @@ static FILE *take_stdout(void) {
         return fdopen(copy, "w");
 }
 
-/* Measures with the vendor's library; of an unknown vendor, with the library that knows the device. */
+/* Measures with the vendor's library. If the vendor is unknown, tries each library until one knows the device. */
 static int read_library(const char *root, const PciAddress *a, GpuMetrics *m, char source[static 96]) {
         GpuVendor vendor = gpu_metrics_vendor(root, a);
         char of_nvml[96];

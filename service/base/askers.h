@@ -37,11 +37,12 @@ int askers_new(Askers **ret);
 Askers *askers_free(Askers *a); /* returns NULL */
 DEFINE_TRIVIAL_CLEANUP_FUNC(Askers *, askers_free);
 
-/* When the user may ask; at most `now`: at once. UINT64_MAX: not before some open question has ended. */
+/* Returns when the user may ask the next question: at once when that is `now` or earlier. UINT64_MAX: not before one of
+ * the open questions has ended. */
 uint64_t askers_when(const Askers *a, uid_t user, bool dialog, uint64_t now);
 
 /* A question was sent to polkit at `now`. -ENOMEM. */
 int askers_begin(Askers *a, uid_t user, bool dialog, uint64_t now);
 
-/* The question has ended. `took`: how long it took, in ns; 0 if polkit had no work with it. */
+/* The question has ended. `took`: how long polkit took for it, in ns; 0 if polkit had no work with it. */
 void askers_end(Askers *a, uid_t user, bool dialog, uint64_t now, uint64_t took);

@@ -8,8 +8,8 @@
 #include "auth.h"
 #include "common/process.h"
 
-/* The sender of the current message; sd-bus has no field for it. The message is only compared, and set anew for
- * each. */
+/* The sender of the message that is being dispatched: sd-bus has no field for it. The pointer is only compared with the
+ * message that a caller asks about. */
 static struct {
         const sd_bus_message *message;
         uid_t uid, user;

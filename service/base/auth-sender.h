@@ -11,8 +11,8 @@
  * whose quotas count (user.h). NULL: nothing is known. */
 void auth_know_sender(const sd_bus_message *m, uid_t uid, uid_t user);
 
-/* The same message did not come over a bus, which could name the sender, but from this process. The pidfd stays the
- * caller's. */
+/* Tells that this message came from a process on the service's own socket, where no bus can name the sender. The pidfd
+ * stays the caller's. */
 void auth_know_process(pid_t pid, int pidfd);
 
 /* > 0: that process. 0: the bus knows. -ESRCH: it is gone. */

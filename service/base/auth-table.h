@@ -7,7 +7,7 @@
 
 #include "auth.h"
 
-/* The table that takes polkit's place. Pure. */
+/* Decides by a fixed table, without polkit. Pure. */
 bool auth_decide(AuthAction action, uid_t sender, uid_t owner, uid_t service);
 
 const char *auth_action_to_string(AuthAction v);

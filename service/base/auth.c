@@ -25,9 +25,9 @@
 #include "common/time-util.h"
 #include "log.h"
 
-/* A person has this long for the dialog. Without one, polkit has longer than the 15 s after which it ends a script of
- * its rules, during which it answers no caller: its release 122 takes those 15 s now and then for a script that has
- * long ended, and answers then. Most callers wait 25 s. */
+/* With a dialog, a person has two minutes to answer it. Without one, polkit has longer than 15 s: so long may a script
+ * of its rules run, and polkit answers no caller meanwhile. polkit 122 now and then waits for these 15 s although the
+ * script has long ended. Most callers wait 25 s. */
 #define TIMEOUT_INTERACTIVE_USEC (120 * UINT64_C(1000000))
 #define TIMEOUT_USEC             (20 * UINT64_C(1000000))
 
@@ -107,8 +107,8 @@ static void check_cancel(const Check *c) {
                 log_debug_errno(r, "Failed to take a question to polkit back, ignoring: %m");
 }
 
-/* polkit works no longer on the question. `counts`: the time that it took counts against the user; not when polkit has
- * left. */
+/* polkit no longer works on the question. `counts`: the time that it took is charged to the user; it is not when polkit
+ * has left the bus. */
 static void check_asked(Check *c, bool counts) {
         const Query *q = c->query;
         uint64_t now = now_ns();
@@ -216,7 +216,7 @@ static int on_turn(sd_event_source *source, uint64_t usec, void *userdata) {
         return 0;
 }
 
-/* Made late, because the bus is not in a loop before. */
+/* Makes the event source when the first question waits: before that, the bus is in no event loop. */
 static int make_turn(Auth *a) {
         if (a->turn)
                 return 0;
@@ -294,7 +294,7 @@ static void query_resume(Query *q) {
                 r = sd_event_source_set_enabled(q->done, SD_EVENT_ONESHOT);
         if (r >= 0)
                 return;
-        /* A guest that has hung up meanwhile is not worth a message. */
+        /* A guest may have hung up meanwhile: that is no error. */
         if (r != -ENOTCONN)
                 log_warning_errno(r, "Failed to go on with a call after authorisation: %m");
         (void) sd_bus_reply_method_errno(q->message, r, NULL);
@@ -306,7 +306,7 @@ static bool polkit_is_absent(const sd_bus_error *e) {
                         DRIVER_ERROR("Spawn.ServiceNotFound"), SYSTEMD_NAME ".NoSuchUnit", SYSTEMD_NAME ".UnitMasked");
 }
 
-/* polkit restarts in an upgrade: ask the next one in the rest of the time. */
+/* Whether polkit has left the bus, as it does in an upgrade. Its successor is then asked, in the time that is left. */
 static bool polkit_has_left(const Check *c, const sd_bus_error *e) {
         return sd_bus_error_has_name(e, SD_BUS_ERROR_NO_REPLY) && !c->again && now_ns() < c->until_ns;
 }
@@ -467,7 +467,7 @@ static int query_ask(Query *q, const AuthRequest *req) {
         return 0;
 }
 
-/* The request as polkit is asked: for things of others it takes the administrator's right. */
+/* Returns the request that polkit is asked about: to change other users' objects takes the administrator's right. */
 static AuthRequest effective_request(const AuthRequest *req, uid_t sender) {
         AuthRequest e = *req;
 

@@ -18,7 +18,7 @@
 
 #include "bans.h"
 
-/* Besides a user's entries: the owner, the group, the mask, and all others. */
+/* Entries that every list has, besides those of banned users: for the owner, the group, the mask, and all others. */
 #define ENTRIES_REST 4U
 #define ACL_NAME     "system.posix_acl_access"
 
@@ -32,7 +32,7 @@ typedef struct Acl {
         AclEntry entries[BANS_MAX + ENTRIES_REST];
 } Acl;
 
-/* The file by a name that follows no other file in its place. */
+/* The path of the file by its descriptor: another file that was put in its place is not followed. */
 static void bans_path(const Bans *b, char *buf, size_t size) {
         (void) snprintf(buf, size, "/proc/self/fd/%d", b->fd);
 }

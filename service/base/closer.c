@@ -13,7 +13,8 @@
 #include "common/array.h"
 #include "common/macro.h"
 
-/* After this time a service manager that does not answer is no longer waited for, and its copies are closed last. */
+/* For so long the closer waits for the service manager to close its copies. After that it closes its own, which may
+ * then not be the last ones. */
 #define CLOSER_BARRIER_USEC (UINT64_C(5) * 1000 * 1000)
 
 static struct {
@@ -22,7 +23,7 @@ static struct {
         int *fds;
         size_t n_fds, n_allocated;
         bool is_running;
-        bool is_busy, is_waiting; /* the latter: for the service manager */
+        bool is_busy, is_waiting; /* is_waiting: for the service manager */
         bool is_finishing;
 } closer = {
                 .lock = PTHREAD_MUTEX_INITIALIZER,
@@ -30,7 +31,7 @@ static struct {
                 .done = PTHREAD_COND_INITIALIZER,
 };
 
-/* Called with the lock, and returns with it. */
+/* Closes all fds that were given so far. The caller has the lock, which is released while files are closed. */
 static void close_all(void) {
         int *fds = TAKE_PTR(closer.fds);
         size_t n = closer.n_fds;

@@ -10,8 +10,10 @@
  * service manager's.
  */
 
-/* Takes the fd; negative ones are none. Closes it at once where there is no thread to be had. */
+/* Takes the fd, and has the thread close it. Closes it at once where no thread can be started. Does nothing with a
+ * negative fd. */
 void closer_take(int fd);
 
-/* Waits until all is closed, unless the service manager is waited for: the end of the process closes what is left. */
+/* Waits until all fds are closed, but not for the service manager: the end of the process closes those that are
+ * left. */
 void closer_finish(void);

@@ -23,6 +23,7 @@ typedef struct CpuLatency {
 
 #define CPU_LATENCY_NULL ((CpuLatency){.fd = -EBADF})
 
-/* NSEC_INFINITY: as deep as they like. Does nothing when it is so already. `path` NULL: the kernel's. */
+/* Asks for wake-ups of at most `ns`; NSEC_INFINITY: takes the request back. Does nothing when that is in force already.
+ * `path` NULL: the kernel's file. */
 void cpu_latency_set(CpuLatency *c, const char *path, uint64_t ns);
 void cpu_latency_done(CpuLatency *c);

@@ -94,7 +94,8 @@ static void visitor_gc(Door *d, Visitor *v, uint64_t now) {
         free(v);
 }
 
-/* Visitors without connections are only remembered: when there are as many as guests may be, the oldest are freed. */
+/* Frees the oldest visitors without connections when there are more of them than there may be guests: they are kept
+ * only to remember what they have used. */
 static void visitors_trim(Door *d, uint64_t now) {
         Visitor *v, *tmp;
         unsigned n = 0;
@@ -302,8 +303,8 @@ static void set_accept_timeout(Door *d) {
         (void) setsockopt(d->fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof(t));
 }
 
-/* Afterwards he has no places at once, but one after the other: else he would begin anew each time. Returns whether he
- * is banned. */
+/* Bans the uid. After the ban the user has no places to take at once, and gets one after the other: otherwise each ban
+ * would end with a full budget. Returns whether the uid is banned. */
 static bool ban(Door *d, uid_t uid, uid_t user) {
         uint64_t now = now_ns();
 
@@ -317,13 +318,13 @@ static bool ban(Door *d, uid_t uid, uid_t user) {
         return true;
 }
 
-/* Of his sockets, that wait to be closed. */
+/* Whether more sockets of the user wait to be closed than the user may have connections. */
 static bool has_many_ends(const Door *d, uid_t user) {
         return ends_left(user) > MAX(places_each(d), ENDS_HERE_MAX);
 }
 
-/* Closing a refused socket is mostly quick. A user whose close took long is known from then on, and other threads close
- * his. */
+/* Closes a refused socket, which is mostly quick. Once that has taken long, the user is barred, and other threads close
+ * the user's sockets. */
 static void hang_up(Door *d, int fd, uid_t uid, uid_t user) {
         uint64_t start = cpu_time_ns();
         bool strange = false;

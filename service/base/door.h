@@ -54,13 +54,15 @@ typedef struct DoorGuest {
 
 void door_guest_done(DoorGuest *g);
 
-/* Listens at the path. Replaces a socket there at which no process listens any more. -EADDRINUSE: a process does. */
+/* Listens at the path. Replaces a socket there at which no process listens any more. -EADDRINUSE: another process
+ * listens there. */
 int door_listen(const char *path, int *ret);
 
 /* Returns the user that a uid counts as. Called by the door's thread, and never again when door_free() has returned. */
 typedef uid_t (*door_user_t)(uid_t uid, void *userdata);
 
-/* Begins to let in up to so many. Takes the socket on success. `user` NULL: each uid is a user. */
+/* Begins to let in guests, at most `guests_max` at a time. Takes the socket on success. `user` NULL: each uid is a
+ * user. */
 int door_new(int fd, unsigned guests_max, door_user_t user, void *userdata, Door **ret);
 /* Lets no more guests in, and closes the connections of all guests. */
 Door *door_free(Door *d); /* returns NULL */

@@ -58,7 +58,8 @@ static struct {
 void end_prepare(int fd) {
         const int on = 1;
 
-        /* Otherwise data that is sent out of band could not be seen, nor descriptors that came with it. */
+        /* Without this option a peek would not see data that was sent out of band, nor descriptors that came with
+         * it. */
         (void) setsockopt(fd, SOL_SOCKET, SO_OOBINLINE, &on, sizeof(on));
 }
 
@@ -200,7 +201,7 @@ static bool leaving_get_aside(Leaving *u) {
         return true;
 }
 
-/* Counted first, because it may be closed at once. */
+/* Moves the socket into the user's table. It is counted before, because the table's thread may close it at once. */
 static bool end_aside(Leaving *u, int fd) {
         if (u->n_fds < ENDS_HERE_MAX || u->n_aside >= aside_room() || !leaving_get_aside(u))
                 return false;

@@ -23,11 +23,11 @@ typedef struct LatencySummary {
 
 void latency_add(LatencyRing *l, uint64_t ns);
 
-/* O(n log n) over the ring: for a question, not for an event. */
+/* Sorts the ring, O(n log n): made when somebody asks, and not for each event. */
 void latency_summary(const LatencyRing *l, LatencySummary *ret);
 
-/* Bucket i counts what took at most 2^i microseconds, and longer than the one before it allows; the last one, whatever
- * took longer than that. */
+/* Bucket i counts samples of at most 2^i microseconds that are too long for the bucket before it. The last bucket
+ * counts all longer samples. */
 #define HISTOGRAM_BOUNDS 27U /* up to 67 s */
 
 typedef struct Histogram {

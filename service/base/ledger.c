@@ -95,7 +95,8 @@ void ledger_abort(Ledger *j) {
         j->compact_end = 0;
 }
 
-/* Gives whole pages before the valid part back to the kernel, but for the header's. A failure only costs memory. */
+/* Gives the pages before the first valid record back to the kernel, except the page of the header. A failure only costs
+ * memory. */
 static void give_back(const Ledger *j) {
         uint64_t hole = j->begin & ~UINT64_C(4095);
 

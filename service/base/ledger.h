@@ -6,9 +6,9 @@
  *
  * Only ever appended to. The first 16 bytes say where the valid records begin and end, and are written after the
  * records themselves: a process that is killed anywhere in between leaves the former state. When most of it is outdated
- * its owner writes everything anew, behind the old records (ledger_begin(), ledger_append()..., ledger_commit()),
- * or, record by record, what is still so of the oldest once more, behind the newest (ledger_forget()); the old ones
- * are given back to the kernel. Offsets grow for ever, pages do not.
+ * its owner writes everything anew, behind the old records (ledger_begin(), ledger_append()..., ledger_commit()), or
+ * record by record: it appends those of the oldest records again that still hold, and forgets the old ones
+ * (ledger_forget()); the old ones are given back to the kernel. Offsets grow for ever, pages do not.
  *
  * A record is one line of JSON.
  */
@@ -42,6 +42,6 @@ void ledger_abort(Ledger *j); /* the records from before remain valid */
 /* Records before this offset, which has to be the end of one, are outdated. */
 int ledger_forget(Ledger *j, uint64_t before);
 
-/* Reads all. Lines that are no JSON are passed over. */
+/* Calls `record` for each valid record. Skips lines that are no JSON. */
 typedef int (*ledger_record_t)(json_object *record, void *userdata);
 int ledger_read(const Ledger *j, ledger_record_t record, void *userdata);

@@ -57,7 +57,7 @@ typedef struct LogUsage {
         uint64_t run_us, kept_us, wait_us, n_preempted;
 } LogUsage;
 
-/* Fields that are 0 or NULL are not sent; `old` and `new` are where there is a key, empty ones, too. */
+/* Fields that are 0 or NULL are not sent. With a `key`, `old` and `new` are sent even if they are empty. */
 typedef struct LogFields {
         uint64_t client;
         uint64_t queue;

@@ -65,7 +65,7 @@
 /* A client broke the protocol and was cut off. */
 #define MESSAGE_HOSTILE_CLIENT "096d05dc57154d489f1e394165b25148"
 
-/* A file with what was stored made no sense, or could not be read. */
+/* A file of stored settings or totals could not be read, or was not valid. */
 #define MESSAGE_STATE_BAD "5b3f0c1e9d8846c2a1f7e6d4b3c2a190"
 
 /* Something does not work as configured. */

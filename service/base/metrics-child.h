@@ -2,10 +2,12 @@
 #pragma once
 
 /*
- * The child that asks a GPU, xsched-metrics: what asks may block or crash
+ * Metrics child: the process xsched-metrics, which asks a GPU's library in place of the service, because the library
+ * may block or crash
  */
 
 #include <sys/types.h>
 
-/* Starts it for a device. `mode` may be NULL; `input` -1: none. 0 or a negative errno. */
+/* Starts the child for a device. `mode`: its option, may be NULL. `input`: its standard input; -1: none. Returns 0 or a
+ * negative errno. */
 int metrics_spawn(const char *mode, const char *device, int input, int output, pid_t *ret);

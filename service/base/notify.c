@@ -22,13 +22,13 @@
 /* How long the end of the service waits for a manager that does not read. */
 #define END_NS (5 * NSEC_PER_SEC)
 
-/* Messages that are sent between two looks at everything else. */
+/* Messages that are sent in one turn; then the loop looks at all other events. */
 #define TURN_MESSAGES 64U
 
 typedef enum NotificationKind {
         NOTIFICATION_OTHER,
         NOTIFICATION_STATUS,   /* only the last one counts */
-        NOTIFICATION_WATCHDOG, /* one is as good as many */
+        NOTIFICATION_WATCHDOG, /* one in the list is enough */
         NOTIFICATION_STORE,
         NOTIFICATION_DROP,
 } NotificationKind;
@@ -182,7 +182,7 @@ void notify_ready(const char *status) {
         (void) tell(NOTIFICATION_OTHER, text, -EBADF);
 }
 
-/* By the time systemd tells the READY=1 that ends this reload from an earlier one. */
+/* Sends the time, by which systemd tells the READY=1 that ends this reload from that of an earlier one. */
 void notify_reloading(void) {
         char text[128];
 

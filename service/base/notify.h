@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Notify: messages to the service manager (systemd, or xsched-session), by sd_notify(3)
+ * Notify: sends messages to the service manager (systemd, or xsched-session) as sd_notify(3) does
  *
  * Failures are ignored: without $NOTIFY_SOCKET there is no receiver.
  *
@@ -16,7 +16,7 @@
 #include "common/macro.h"
 
 int notify_begin(sd_event *event);
-/* Waits until the remaining messages are sent, but not forever. */
+/* Waits until the remaining messages are sent, for some seconds at most. */
 void notify_end(void);
 
 void notify_ready(const char *status);

@@ -8,7 +8,7 @@
  * that by milliseconds. A decision itself takes microseconds, so the service has the lowest real-time priority while
  * entities compete; the kernel's own limit on real-time work (sched_rt_runtime_us) and the watchdog bound it. At all
  * other times it is an ordinary process, which cannot be made to shut others out of their CPU by keeping it busy over
- * the bus; and so it is while it looks on without sleeping (BusyPoll=). Children never inherit it.
+ * the bus; It is an ordinary process, too, while it polls without sleeping (BusyPoll=). Children never inherit it.
  *
  * Clients that keep it busy by other means do not get a real-time hog: a service that has used more than
  * 1/REALTIME_BUSY of a window is an ordinary process until it has used less than 1/REALTIME_CALM of one.

@@ -34,7 +34,7 @@
 /* While so much is on its way to the service, no more is sent to it. */
 #define UNTAKEN_MAX (4 << 10)
 #define BEGIN       "BEGIN\r\n"
-/* Of one direction, before others have a turn. */
+/* Messages that a pair relays in one direction before others have a turn. */
 #define TURN_MAX 16U
 
 typedef enum End {
@@ -134,7 +134,7 @@ static void pair_unready(Relay *r, Pair *p) {
 /* --- ends --- */
 
 static void pair_free(const Relay *r, Pair *p) {
-        /* Takes the fds out of epoll at once, because they are closed only later. */
+        /* Removes the fds from epoll now: they are closed later, and must not wake the relay until then. */
         for (End e = 0; e < _END_MAX; e++)
                 (void) epoll_ctl(r->epoll, EPOLL_CTL_DEL, p->fds[e], NULL);
         (void) shutdown(p->fds[END_GUEST], SHUT_RDWR);
@@ -170,7 +170,7 @@ static void free_ended(Relay *r) {
 /* --- from the guest --- */
 
 /* The authentication is a zero byte, then lines that end with "\r\n", and "BEGIN" is the last. Returns the length of
- * those that are there; 0: none is. */
+ * the complete lines; 0: there is none. */
 static ssize_t lines_size(Pair *p, const char *data, size_t n) {
         size_t size = 0;
         const char *end;
@@ -199,7 +199,7 @@ static ssize_t message_size(const uint8_t *data, size_t n) {
         return size > SSIZE_MAX ? -EMSGSIZE : (ssize_t) size;
 }
 
-/* Returns how many bytes from the guest belong together; 0: they are not all there. */
+/* Returns the size of the guest's next message or lines; 0: it is not complete yet. */
 static ssize_t guest_size(Pair *p) {
         char data[RELAY_AUTH_MAX];
         int there = 0;
@@ -316,7 +316,8 @@ static uint64_t cpu_time_ns(void) {
         return timespec_to_ns(&ts);
 }
 
-/* Returns > 0 when others have a turn, and this one again after them. *n counts messages. */
+/* Relays until neither direction moves, or until TURN_MAX. Returns > 0 when the pair wants another turn. Adds the
+ * messages to *n. */
 static int pair_relay(Pair *p, unsigned *n) {
         int in = 1, out = 1;
 
@@ -348,7 +349,7 @@ static void cut_off(Relay *r, const Lane *l) {
                         pair_end(r, p, true);
 }
 
-/* Returns whether the turn has made the user's turns too slow. */
+/* Charges the turn to the user. Returns whether the user's turns have taken too long. */
 static bool lane_is_slow(Lane *l, uint64_t took, unsigned n_messages) {
         uint64_t fair = RELAY_FAIR_NS * (1 + (uint64_t) n_messages), now = now_ns();
 

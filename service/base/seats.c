@@ -12,7 +12,7 @@
 #include "common/macro.h"
 #include "seats.h"
 
-/* As many as a host has screens, and then some. */
+/* More than a host has seats. */
 #define SEATS_MAX 64U
 
 typedef struct ActiveSession {

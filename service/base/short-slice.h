@@ -14,5 +14,5 @@
 
 #define SHORT_SLICE_NS (UINT64_C(100) * 1000) /* the kernel's least */
 
-/* Of the calling thread, and of threads that it starts from then on. Returns 0 or a negative errno. */
+/* Sets the slice of the calling thread, and of threads that it starts from then on. Returns 0 or a negative errno. */
 int short_slice_set(void);

@@ -7,8 +7,8 @@
  * It is written as a whole to a new file, synced, renamed over the former one, and the directory is synced. After any
  * crash a reader finds either the former or the new file. When writing fails the former one stays.
  *
- * Blocks for as long as the disk takes. Use it for what people do by hand only. Meanwhile leases expire, so no process
- * is held for longer than a lease.
+ * Blocks for as long as the disk takes. So use it only for changes that people make by hand. Leases expire meanwhile,
+ * so no process is held for longer than a lease.
  */
 
 #include <limits.h>

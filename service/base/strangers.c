@@ -35,7 +35,8 @@ static struct {
                 .more = PTHREAD_COND_INITIALIZER,
 };
 
-/* Without lingering: unsent data is sent in the background, or lost; it is not ours. */
+/* Turns SO_LINGER off before it closes a socket: data that was not sent yet is the stranger's, and nobody here waits
+ * for it. */
 static void close_stranger(int fd) {
         const struct linger off = {0};
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * /etc/subuid
+ *  /etc/subuid
  *
  * A Reading is one look at the file, by the loop or by a thread. The thread has the reading for itself until it says by
- * the eventfd that it is done; who gives up waiting leaves it to the thread to free.
+ * the eventfd that it is done; a loop that gives up waiting leaves the reading to the thread, which frees it.
  */
 
 #include <errno.h>
@@ -116,7 +116,7 @@ static void name_add(Reading *r, const char *name, uid_t uid, int error) {
         Name *n = name_find(r, name) ? NULL : calloc(1, sizeof(*n) + size);
 
         if (!n)
-                return; /* the first answer counts; without memory it is asked for again */
+                return; /* a name has one answer; without memory it is asked for again */
         n->uid = uid;
         n->error = error;
         memcpy(n->name, name, size);
@@ -255,7 +255,8 @@ static int on_done(sd_event_source *source, int fd, uint32_t revents, void *user
         Reading *r = TAKE_PTR(f->reading);
 
         f->done = sd_event_source_disable_unref(f->done);
-        /* The thread has finished when the lock is free. */
+        /* The thread writes the eventfd under this lock: with the lock taken once, the thread uses the reading no
+         * more. */
         (void) pthread_mutex_lock(&r->lock);
         (void) pthread_mutex_unlock(&r->lock);
         take_reading(f, r);

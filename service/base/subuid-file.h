@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * /etc/subuid as it is now
+ *  /etc/subuid as it is now
  *
  * It is read at the start, and again when it changes. Names are looked up in the local file of users first. A name that
  * is not there may be in a directory on the network, which can take minutes to answer; so a thread asks, and its answer
- * counts from then on. What counted before keeps the user that it had.
+ * counts from then on. Objects that were counted before stay counted for the user that they had.
  */
 
 #include <sys/types.h>

@@ -150,7 +150,7 @@ static void cut(Subuids *s) {
                         s->segments[s->n_segments++] = s->segments[i];
 }
 
-/* Returns the next segment without an owner. Segments that were passed once are skipped the next time. */
+/* Returns the next segment without an owner. Segments that have an owner are skipped from then on. */
 static size_t next_free(size_t *next, size_t i) {
         size_t found = i;
 

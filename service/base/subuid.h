@@ -37,10 +37,10 @@ typedef struct SubuidReader {
         void *userdata;
 } SubuidReader;
 
-/* Takes what makes sense of `text`. -ENOMEM. */
+/* Reads the valid lines of `text`; tells the reader's `problem` of the others. 0 or -ENOMEM. */
 int subuids_parse(const char *text, const SubuidReader *reader, Subuids **ret);
 Subuids *subuids_free(Subuids *s);
 DEFINE_TRIVIAL_CLEANUP_FUNC(Subuids *, subuids_free);
 
-/* As which user a uid counts: mostly as itself. */
+/* Returns the user that a uid counts as: mostly the uid itself. */
 uid_t subuids_user(const Subuids *s, uid_t uid);

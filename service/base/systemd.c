@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What systemd is asked
+ * Asks systemd about units, and has it freeze and thaw them
  */
 
 #include <systemd/sd-bus.h>

@@ -19,7 +19,7 @@ typedef enum UnitAnswer {
         UNIT_DONE,
         UNIT_GONE,    /* systemd has no such unit, or the unit has ended */
         UNIT_BUSY,    /* another job of the unit is running: ask again later */
-        UNIT_UNCLEAR, /* there was no answer: systemd may have done it all the same */
+        UNIT_UNCLEAR, /* there was no answer: systemd may have done it, or not */
         UNIT_REFUSED,
 } UnitAnswer;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Waking who closes
+ * Wakes threads that close files
  */
 
 #include <pthread.h>

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Wakers: a thread closes, and a signal wakes it
+ * Waker: a timer that interrupts a thread's close()
  *
  * A close() may block (SO_LINGER). Each thread that closes has its own timer, by which the kernel sends it a signal
  * meanwhile: an interruptible wait ends with that signal.
@@ -13,7 +13,7 @@
 
 typedef struct Waker {
         timer_t timer;
-        bool is_there; /* else there was no timer to be had, and the thread is not woken */
+        bool is_there; /* false: no timer could be made, and the thread is not woken */
         bool is_aside; /* the thread has a table of descriptors of its own (aside.h) */
 } Waker;
 

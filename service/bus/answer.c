@@ -15,7 +15,7 @@
 #define PIECE_SIZE (256U << 10)
 #define COPY_SIZE  (32U << 10)
 
-/* One step: at most so many objects, and no further one after this time. Edges wait for its end. */
+/* Limits of one step: so many objects, and no further one after this time. Edges wait until the step ends. */
 #define STEP_OBJECTS 8U
 #define STEP_NS      (30 * NSEC_PER_USEC)
 

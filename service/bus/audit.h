@@ -70,5 +70,6 @@ void audit_suspended(Manager *m, sd_bus_message *message, const AuditObject *o, 
 /* Logs any other event: "WHAT, by WHOM". */
 void audit_event(const Audit *a, const char *message_id, const AuditObject *o, const char *what);
 
-/* Settings for the caller's own: those that only lower are no news, they come and go with processes. */
+/* Logs settings that a caller has made for its own objects, unless they only lower: such settings come and go with
+ * processes. */
 void audit_own(Manager *m, sd_bus_message *message, const AuditObject *o, const Settings *s, bool lowers);

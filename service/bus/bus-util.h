@@ -138,7 +138,7 @@ int bus_get_source(sd_bus *bus, const char *path, const char *interface, const c
         }                                                                                                              \
         static int name##_granted(const char *property, sd_bus_message *value, object, sd_bus_error *error)
 
-/* And what says who may: a check of the gate. */
+/* Defines a check of the gate, which says who may make the change. */
 #define BUS_CHECK(name)                                                                                                \
         static int name(sd_bus_message *message, void *userdata, const char *member, sd_bus_error *error)
 
@@ -146,7 +146,7 @@ int bus_get_source(sd_bus *bus, const char *path, const char *interface, const c
         static int name(sd_bus *bus, const char *path, const char *interface, void *userdata, void **found,            \
                         sd_bus_error *error)
 
-/* What is written has to be read at offset 0, too: sd-bus adds a property's offset for its setter as well. */
+/* A property that can be written is also read at offset 0: sd-bus gives the setter the same offset as the getter. */
 #define BUS_SETTINGS_GETTER(Type)                                                                                      \
         BUS_GETTER(get_setting) {                                                                                      \
                 const Type *_x = userdata;                                                                             \
@@ -178,8 +178,8 @@ int bus_check_suspend(Manager *m, sd_bus_message *message, bool suspended, const
  * class. */
 AuthRequest bus_own_request(Manager *m, const Settings *s, uid_t uid, const char *target);
 
-/* Whether the sender needed only the right to manage what is its own: then the settings only lower, even below what
- * systemd has still to tell of a unit. */
+/* Whether the sender had only the right to manage its own objects. Then its settings only lower, also below settings of
+ * a unit that systemd has not told yet. */
 bool bus_only_lowers(const AuthRequest *request, uid_t sender);
 
 /* Of objects that have settings and can be suspended (groups, clients, queues): their methods' rows in the vtable, and

@@ -32,7 +32,8 @@ static void on_manager_closed(Manager *m, void *userdata) {
 
 static const ObserverOps bus_ops = {.manager_closed = on_manager_closed};
 
-/* Unique names are valid on one bus only: another bus gives the same names to other connections. */
+/* Notes the bus's id, because unique names are valid on one bus only: another bus gives the same names to other
+ * connections. */
 static void note_id(Manager *m, sd_bus *bus) {
         sd_id128_t id;
 

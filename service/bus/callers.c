@@ -14,7 +14,7 @@
 
 /* Limits for callers whose user is not known yet, and for the waiting calls of one of them, of which one may be long.
  * All of them together may have as much waiting as a user, and each has this much in any case, so that no caller can
- * use up what another's first call needs. */
+ * use up the memory that another caller's first call needs. */
 #define UNKNOWN_MAX        4096U
 #define UNKNOWN_QUEUED_MAX 64U
 #define UNKNOWN_SIZE_MAX   CALL_SIZE_MAX

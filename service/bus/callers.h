@@ -92,9 +92,9 @@ struct Calls {
         sd_event_source *turn;  /* dispatches */
         sd_event_source *timer; /* on when all users have to wait */
         uint64_t turn_ended_at, turn_took_ns;
-        uint64_t changes_ns;    /* spent on changes since the last read's turn */
+        uint64_t changes_ns;    /* time spent on changes since a read last had a turn */
         int64_t guests_lead_ns; /* time spent on guests minus time spent on changes over the bus */
-        bool bus_is_full;       /* the bus has not taken all that is written: no call is answered */
+        bool bus_is_full;       /* the bus has not taken all messages: no call is answered */
         Call *released;         /* the call whose message sd-bus has now */
         Call *current;          /* the call that is dispatched now */
         Call *stepping;         /* the call whose next step runs now */

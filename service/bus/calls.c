@@ -6,9 +6,9 @@
  * A call that has its turn is handed back to sd-bus (sd_bus_enqueue_for_read()), which dispatches it as if it had just
  * come. The filter knows it by its address: the call keeps a reference for as long.
  *
- * Who takes in and who answers share the time when both have something to do: an answer may take as long as the taking
- * in before it. So a flood does not keep the answers from going out, and costly answers do not keep those who come
- * later from being seen.
+ * Reading messages from the bus and answering calls share the time when there is work for both: answers get as much
+ * time as the reading before them took. So a flood of messages does not delay answers, and costly answers do not keep
+ * later calls from being read.
  */
 
 #include <sys/socket.h>
@@ -25,8 +25,8 @@
 #include "service/core/turn.h"
 #include "service/core/user.h"
 
-/* Time of one turn, after which the loop looks at everything else again; and time of one user, after which the next
- * user comes. */
+/* TURN_NS: length of a turn, after which the loop looks at all other events. QUANTUM_NS: a user's part of it, after
+ * which the next user comes. */
 #define TURN_NS    (50 * NSEC_PER_USEC)
 #define QUANTUM_NS (200 * NSEC_PER_USEC)
 
@@ -48,9 +48,9 @@
 #define ANSWERS_ROOM_NS  (NSEC_PER_SEC / 4)
 #define OTHERS_NS        NSEC_PER_SEC /* how recent another user's last call has to be */
 
-/* All that the bus has not taken yet comes before a new answer. Of what sd-bus has written there is so much at most.
- * While sd-bus has messages left to write, no call is answered; with more than UNWRITTEN_MAX of them not even with an
- * error. */
+/* A new answer goes behind all messages that the bus has not taken yet. UNREAD_SIZE_MAX limits those that sd-bus has
+ * written to the socket. While sd-bus has messages that are not written yet, no call is answered; with more than
+ * UNWRITTEN_MAX of them, calls are not even refused with an error. */
 #define UNREAD_SIZE_MAX (64 << 10)
 #define UNWRITTEN_MAX   8192U
 
@@ -335,8 +335,8 @@ static uint64_t serve(Calls *c, CallUser *u, CallLane lane, uint64_t now, uint64
         return now;
 }
 
-/* The turn comes behind the bus; before it when reading messages has taken as long since the last turn, or when a guest
- * who has used little lately has something to say. */
+/* Calls have their turn after the bus was read. If `urgent`, they have it before: when reading has taken as long as the
+ * last turn of calls, and when a guest that used little time lately has a message. */
 static void set_urgent(Calls *c, bool urgent) {
         (void) sd_event_source_set_priority(c->turn, urgent ? PRIORITY_CALLS_DUE : PRIORITY_CALLS);
 }

@@ -13,9 +13,8 @@
  *   - Users take turns, by the time that their calls took, and within a user its connections do. Calls of one
  *     connection keep their order. A user who used little lately goes first: so a registration, a few calls one
  *     after the other, does not wait for all other users at each.
- *   - A user whose calls took more than a share of one CPU for longer than a moment waits, and so does who asks, when
- *     the user's answers were longer than a share of what the bus can take, and others call. Root and the service's own
- *     user do not.
+ *   - A user waits whose calls took more than a share of one CPU for longer than a moment. So does a user whose answers
+ *     were longer than a share of what the bus can take, while others call. Root and the service's own user do not.
  *   - An answer that grows with the number of objects is made in steps (call_go_on()).
  *
  * Waiting calls cost memory: calls beyond CALLS_READS_MAX and CALLS_CHANGES_MAX of a user, or with arguments beyond
@@ -62,7 +61,8 @@ int call_go_on(Manager *m, sd_bus_message *message, const CallWork *work);
 /* Called by a step that sends an answer of `size` bytes. */
 void call_sends(Manager *m, size_t size);
 
-/* Called when there is a call to dispatch; and when that is to be done before more is read from the bus. */
+/* calls_wake(): there is a call to dispatch. calls_hurry(): it is to be dispatched before more messages are read from
+ * the bus. */
 void calls_wake(Calls *c);
 void calls_hurry(Calls *c);
 

@@ -32,8 +32,8 @@ static int append_value(
         return r < 0 ? r : sd_bus_message_close_container(reply);
 }
 
-/* "Weight: set for /system.slice/train.service". `how`: the text before that. A class that no file defines gives
- * nothing: that is said behind it. */
+/* Appends "Weight: set for /system.slice/train.service". `how`: a text before the reason. Where no file defines a class
+ * that a layer names, the line says so at its end. */
 static int append_line_how(sd_bus_message *reply, Manager *m, const char *how, SettingsSource source, SettingsKey k,
                 const char *why, const char *whose, const Settings *s) {
         bool is_known = k != SETTINGS_CLASS || manager_lookup_class(s->class, m);

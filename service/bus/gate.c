@@ -96,7 +96,7 @@ static int not_here(const char *member, sd_bus_error *error) {
                         "This socket is for registrations: %s is to be called on the bus", member);
 }
 
-/* > 0: the message goes on to its function. 0: polkit was asked. */
+/* Runs the rule's check. Returns > 0: the message goes on to its function. 0: polkit was asked. */
 static int run_check(Gate *g, const GateRule *rule, sd_bus_message *message, void *object, const char *member,
                 sd_bus_error *error) {
         int r = rule->check(message, object, member, error);
@@ -104,12 +104,12 @@ static int run_check(Gate *g, const GateRule *rule, sd_bus_message *message, voi
                 return r;
         if (!auth_is_granted(g->auth, message))
                 return no_rule(member, error);
-        /* sd-bus reads on from wherever a filter stopped. */
+        /* The check has read the message, and sd-bus would go on reading where the check stopped. */
         r = sd_bus_message_rewind(message, true);
         return r < 0 ? r : 1;
 }
 
-/* Does what sd-bus would do, which answers as soon as the setter returns. */
+/* Calls the setter in place of sd-bus, which would answer as soon as the setter returns. */
 static int set_property(Gate *g, const GateInterface *i, const sd_bus_vtable *v, sd_bus_message *message, void *object,
                 sd_bus_error *error) {
         const char *name, *property;

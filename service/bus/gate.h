@@ -34,7 +34,7 @@
  * found, `member` the method or the property. Returns as auth_check() does. */
 typedef int (*gate_check_t)(sd_bus_message *message, void *object, const char *member, sd_bus_error *error);
 
-/* What a setter returns that answers the call by itself, now or when all that it began is done. */
+/* A setter returns this when it answers the call itself, now or later. */
 #define SETTER_ANSWERS INT_MAX
 
 typedef struct GateRule {

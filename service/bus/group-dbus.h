@@ -24,23 +24,24 @@ int method_set_group(sd_bus_message *message, void *userdata, sd_bus_error *erro
 int check_reset_group(sd_bus_message *message, void *userdata, const char *member, sd_bus_error *error);
 int method_reset_group(sd_bus_message *message, void *userdata, sd_bus_error *error);
 
-/* A copy of the group as Set with these arguments, by the caller of `message`, would make it: resolve.h says what it
- * is good for. */
+/* Makes a copy of the group with the settings that it would have after Set with these arguments by the caller of
+ * `message`. See group_resolve_copy() in resolve.h for what such a copy may be used for. */
 void group_would_be(sd_bus_message *message, const Group *g, uint64_t flags, const Settings *s, Group *ret);
 
 /* --- for restore-dbus.h --- */
 
-/* Nothing is stored for scopes and jobs: each is new, and its name may be another's the next time. */
+/* Whether settings are stored by this name: not for scopes and jobs, because another scope or job may have the name the
+ * next time. */
 bool group_is_storable(const Manager *m, const char *name);
 
-/* Stores the settings by that name in place of what is there. */
+/* Stores the settings by that name, and replaces those that were stored. */
 int group_store(Manager *m, const char *name, const Settings *s, sd_bus_error *error);
 
 /* After the group's settings were changed: applies them, says who did that, and answers the call. Frees a group that
  * was made only for settings that have gone. `set`: as for audit_settings(); NULL: settings were reset. */
 int group_apply(Group *g, sd_bus_message *message, const Settings *set, bool stored);
 
-/* The same of settings that are only stored: there need not be a group. `former`: settings that are removed when
+/* group_apply() for settings that are only stored: there need not be a group. `former`: settings that are removed when
  * nothing is set. */
 int group_name_apply(
                 Manager *m, const char *name, sd_bus_message *message, const Settings *set, const Settings *former);

@@ -4,7 +4,7 @@
  * Guests
  *
  * Each has a connection of sd-bus of its own, which is in no loop: it is processed when it is the guest's turn, message
- * by message. Its connection is made with the first turn, so that this, too, is paid for.
+ * by message. Its connection is made in its first turn, so that the time for that is charged to its user, too.
  */
 
 #include <stdio.h>

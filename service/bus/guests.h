@@ -10,7 +10,8 @@
  *
  * A guest is a caller like those of the bus (callers.h): its calls take turns with all others by user, and are charged
  * to the same budgets. But a guest's call is not read before its turn: it waits in the kernel, and a guest that sends
- * more has to wait, too. While the bus is full, guests are still answered, until too much waits for the bus.
+ * more has to wait, too. While the bus takes no messages, guests are still answered, until too many messages wait for
+ * the bus.
  *
  * A guest that has not authenticated itself, or has not taken an answer, for GUEST_WAIT_NS is disconnected. A user may
  * have an eighth of all places. The end of a guest does not end its client, which ends by its lifeline and pidfd like

@@ -76,7 +76,7 @@ static int find_process(Manager *m, sd_bus_message *message, const JobArguments 
         if (r < 0 && p->pid == 0)
                 return bus_peer_error(r, error);
         if (r >= 0 && p->start_time > 0 && peer.start_time != p->start_time)
-                r = -ESRCH; /* the number is another's by now */
+                r = -ESRCH; /* the pid is another process's by now */
         if (r < 0)
                 return sd_bus_error_set(error, SD_BUS_ERROR_INVALID_ARGS, "The process has ended");
         if (a->uid != 0 && peer.uid != a->uid)

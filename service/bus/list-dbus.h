@@ -21,5 +21,5 @@ int method_get_client_by_process(sd_bus_message *message, void *userdata, sd_bus
 int method_get_client_by_pid(sd_bus_message *message, void *userdata, sd_bus_error *error);
 int method_get_group(sd_bus_message *message, void *userdata, sd_bus_error *error);
 
-/* Of the process that the next arguments name (bus_read_process()). */
+/* Finds the client of the process that the next arguments name (bus_read_process()). */
 int client_from_process(Manager *m, sd_bus_message *message, Client **ret, sd_bus_error *error);

@@ -3,7 +3,8 @@
 /*
  * Changes of devices' policies and parameters over the bus
  *
- * Who names every device means those to come, too, and those that have settings of their own: these lose the same keys.
+ * A change of every device also changes devices to come, and devices that have settings of their own: these lose the
+ * same keys.
  */
 
 #include "policy-dbus.h"
@@ -80,7 +81,7 @@ static void put(DeviceSettings *s, const PolicyChange *change) {
         device_settings_merge(s, &change->set);
 }
 
-/* Of the device `id`, when `whose` (a device, or OVERRIDES_EVERY_DEVICE) is changed. */
+/* Returns the layers of the device `id` after a change of `whose`: a device, or OVERRIDES_EVERY_DEVICE. */
 static ChangedLayers layers_after(Manager *m, const char *whose, const char *id, const PolicyChange *change) {
         const Device *d = device_find(m, id);
         const DeviceLayers now = manager_device_layers(m, id, d ? &d->runtime : NULL);
@@ -127,8 +128,8 @@ static unsigned changed_layer(const char *whose, const PolicyChange *change) {
         return change->keep ? DEVICE_LAYER_STORED : 0;
 }
 
-/* -EINVAL: a layer would be left out that is changed, or that is in force now. One that is left out already, as after
- * the configuration was changed, does not keep the others from being changed. */
+/* Returns -EINVAL when a layer would be left out that is changed, or that is in force now. A layer that is left out
+ * already, as after a change of the configuration, does not prevent changes of other layers. */
 static int effective_after(Manager *m, const char *whose, const char *id, const PolicyChange *change,
                 const ChangedLayers *l, DeviceEffective *ret) {
         const DeviceLayers layers = {&l->every_stored, &l->stored, &l->every_runtime, &l->runtime};
@@ -182,7 +183,7 @@ static void say(const Audit *a, const char *id, const char *name, const PolicyCh
         audit_device(a, &o, &change->set, change->forget, before, after);
 }
 
-/* One device, which need not exist where something is stored for it. */
+/* Changes one device, which need not exist if settings are stored for it. */
 int change_device(
                 Manager *m, sd_bus_message *message, const char *id, const PolicyChange *change, sd_bus_error *error) {
         Device *d = device_find(m, id);
@@ -336,7 +337,7 @@ int check_change_device(Manager *m, sd_bus_message *message, const char *id, sd_
         return auth_check(m->auth, message, &request, error);
 }
 
-/* *ret_id: "" is every device. One that does not exist is changed where something is stored for it. */
+/* *ret_id: "" means every device. A device that does not exist is accepted if settings are stored for it. */
 static int read_set_policy(
                 Manager *m, sd_bus_message *message, const char **ret_id, PolicyChange *ret, sd_bus_error *error) {
         PolicyChange change;
@@ -377,7 +378,7 @@ BUS_MANAGER_CHANGE(method_set_policy) {
         return r < 0 ? r : bus_answer(m, message, NULL);
 }
 
-/* What SetPolicy would do, done to copies. */
+/* Does to copies of the layers what SetPolicy would do to the layers. */
 int method_preview_policy(sd_bus_message *message, void *userdata, sd_bus_error *error) {
         const Device *d = userdata;
         _cleanup_(sd_bus_message_unrefp)

@@ -12,7 +12,7 @@
 typedef struct PolicyChange {
         DeviceSettings set;
         unsigned forget; /* see device_settings_forget() */
-        bool keep;       /* for good; otherwise until the next boot */
+        bool keep;       /* it outlives the next boot */
 } PolicyChange;
 
 #define POLICY_CHANGE_NULL ((PolicyChange){0})
@@ -30,7 +30,7 @@ typedef struct DeviceLifetimes {
         DeviceSettings stored, runtime;
 } DeviceLifetimes;
 
-/* Sets the error when there is no such device, and nothing stored for it. */
+/* Sets the error when there is neither such a device, nor any settings stored for it. */
 int device_lifetimes(Manager *m, const char *id, DeviceLifetimes *ret, sd_bus_error *error);
 
 /* Puts *then in place of *expected, and says who did that. -ESTALE: something else is set, and nothing changes. */

@@ -36,7 +36,7 @@ typedef struct Restore {
 
 /* --- the message --- */
 
-/* A class need not exist: what was set may name one that has gone. */
+/* Takes a class that does not exist, too: the settings that are restored may name a class that was removed since. */
 static int take_setting(
                 sd_bus_message *message, const char *key, const char *signature, void *userdata, sd_bus_error *error) {
         return bus_take_setting(message, key, signature, userdata, error);
@@ -53,7 +53,7 @@ static int take_device_setting(
         return r < 0 ? r : policy_from_name(name, &s->ops, error);
 }
 
-/* `group`, or else `device`. */
+/* Reads into `group`, or, if that is NULL, into `device`. */
 static int read_lifetime(sd_bus_message *message, GroupLifetimes *group, DeviceLifetimes *device, sd_bus_error *error) {
         const char *lifetime;
         int k = 0;
@@ -160,7 +160,7 @@ static AuthRequest restore_request(const Restore *x, const Group *g, const char 
         return request;
 }
 
-/* A class that there is no more stays where it is, and is named nowhere else. */
+/* Refuses to set a class that does not exist, but leaves it in layers that name it already. */
 static int check_classes(Manager *m, const GroupLifetimes *now, const GroupLifetimes *then, sd_bus_error *error) {
         int r = 0;
 
@@ -175,7 +175,8 @@ static int changed_error(const Restore *x, sd_bus_error *error) {
                         "The settings of %s were changed meanwhile, nothing was restored", x->target);
 }
 
-/* The lowering is the owner's again whose it was; without that, of the user whose processes are there. */
+/* Puts the layers back. The lowering layer belongs to the caller if the caller is the owner; else to the owner that it
+ * has; else to the user whose processes are in the group. */
 static void put_back(sd_bus_message *message, Group *g, const AuthRequest *request, const GroupLifetimes *then) {
         if (auth_is_for_owner(g->manager->auth, message, request))
                 group_lowering_of(g, request->owner);

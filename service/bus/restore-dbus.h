@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * GetSettings and RestoreSettings: what was set at run time for one group or device, by lifetime, and what it is to be
- * again, of all lifetimes at once
+ * GetSettings and RestoreSettings: read the settings that were made at run time for one group or device, by lifetime,
+ * and put those of all lifetimes back at once
  */
 
 #include "bus-util.h"

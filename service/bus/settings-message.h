@@ -10,20 +10,20 @@
 #include "service/settings/device-settings.h"
 #include "service/settings/settings.h"
 
-/* The value of the setting `key` at the message's place, of type `signature`. */
+/* Reads the value of the setting `key` from the message; `signature` is its type there. */
 int bus_take_setting(sd_bus_message *message, const char *key, const char *signature, Settings *s, sd_bus_error *error);
 
-/* The value alone, or as a variant. */
+/* Append the value: as it is, or in a variant. */
 int bus_append_setting(sd_bus_message *m, const Settings *s, SettingsKey k);
 int bus_append_setting_variant(sd_bus_message *m, const Settings *s, SettingsKey k);
 
-/* a{sv}, of those that are set. */
+/* Appends an a{sv} of the keys that are set. */
 int bus_append_settings(sd_bus_message *m, const Settings *s);
 
-/* The setting in force that the property is named after. */
+/* Appends the value in force of the setting with the property's name. */
 int bus_append_resolved(sd_bus_message *m, const SettingsResolved *r, const char *property);
 
-/* Likewise of a device. */
+/* The same for settings of a device. */
 int bus_take_device_setting(sd_bus_message *message, const char *key, const char *signature, DeviceSettings *s,
                 sd_bus_error *error);
 int bus_append_device_settings(sd_bus_message *m, const DeviceSettings *s);

@@ -3,8 +3,8 @@
 /*
  * ListShares
  *
- * The caller says which groups want a device: a user means those that have wanted it of late, which only a program that
- * watches all the time knows. The tree, the settings and the arithmetic are the policy's (policy/divide.h).
+ * The caller says which groups want a device. A person means the groups that have wanted it lately, and only a program
+ * that watches all the time knows these. The tree, the settings and the arithmetic are the policy's (policy/divide.h).
  */
 
 #include <utlist.h>
@@ -33,9 +33,9 @@ typedef struct Shares {
         Manager *manager;
         Wanting wanting[WANTING_MAX];
         size_t n_wanting;
-        unsigned n_named; /* of these, and of what was passed over */
+        unsigned n_named; /* number of these, and of names that were skipped */
 
-        /* As if the group had been changed. */
+        /* A group with the settings that a change would give it. */
         Group *changed; /* NULL: as it is */
         Group then;
 
@@ -54,7 +54,7 @@ static bool is_wanting(const Shares *s, const Device *d, const Group *g) {
         return false;
 }
 
-/* Names of what is not there, or has gone, are passed over. */
+/* Skips names of devices and groups that do not exist. */
 static int read_device(sd_bus_message *message, Shares *s, sd_bus_error *error) {
         const char *id, *name;
 
@@ -139,7 +139,7 @@ static int add_item(Shares *s, DivideItem item, Group *g, size_t *ret) {
         return 0;
 }
 
-/* The group's node, after those above: as share.h has them. *ret_depth: how many there are. */
+/* Adds the group's node, after those of the groups above it, as share.h does. *ret_depth: the number of levels. */
 static int add_node(Shares *s, Group *g, size_t *ret, unsigned *ret_depth) {
         size_t parent = DIVIDE_ROOT;
         unsigned depth = 0;
@@ -211,7 +211,7 @@ static int divide_device(Shares *s, const Device *d) {
 
 /* --- the answer --- */
 
-/* Devices are told once, where they are named first. */
+/* Skips a device that the caller has named before. */
 static int append_device(sd_bus_message *reply, Shares *s, size_t i, sd_bus_error *error) {
         const Device *d = s->wanting[i].device;
 
@@ -221,7 +221,7 @@ static int append_device(sd_bus_message *reply, Shares *s, size_t i, sd_bus_erro
         int r = divide_device(s, d);
         if (r == -E2BIG)
                 return sd_bus_error_set(error, SD_BUS_ERROR_LIMITS_EXCEEDED, "Too many groups");
-        if (r == -EINVAL) /* by what was, and not by settings */
+        if (r == -EINVAL) /* the policy goes by past use, and not by settings */
                 return 0;
         for (size_t k = 0; r >= 0 && k < s->n; k++)
                 if (s->groups[k])

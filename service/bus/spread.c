@@ -12,26 +12,26 @@
 #include "service/core/turn.h"
 #include "service/core/walk.h"
 
-/* Limit of one step: after this time it begins no further object. */
+/* A step begins no further object after this time. */
 #define STEP_NS (30 * NSEC_PER_USEC)
 
 typedef enum SpreadStage {
-        SPREAD_GROUPS,  /* those below: their own settings, */
-        SPREAD_CLIENTS, /* of theirs and of the group itself, with their queues, */
-        SPREAD_SETTLED, /* and what follows from those */
+        SPREAD_GROUPS,  /* groups below: their own settings */
+        SPREAD_CLIENTS, /* clients of these groups and of the group itself, with their queues */
+        SPREAD_SETTLED, /* the groups are settled: observers are told */
         SPREAD_DONE,
 } SpreadStage;
 
 typedef struct Spread {
         Manager *manager;
         sd_bus_message *message; /* the call */
-        char *name;              /* of the group; NULL: of a process, or of a client alone */
+        char *name;              /* of the group; NULL: the settings are a process's or a client's */
         pid_t pid;
         uint64_t start_time;
         SpreadStage stage;
         Walk walk;       /* of the stage */
-        uint64_t client; /* whose queues are looked at; 0: none's */
-        uint32_t slot;   /* the next of them */
+        uint64_t client; /* the client whose queues are being resolved; 0: none */
+        uint32_t slot;   /* the slot of its next queue */
 } Spread;
 
 static Spread *spread_free(Spread *s) {

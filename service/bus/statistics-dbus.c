@@ -3,7 +3,8 @@
 /*
  * Statistics: what monitoring asks for again and again, in one answer
  *
- * It is as long as there are devices and groups that use them, however many clients and queues these have.
+ * Its length depends on the number of devices, and of groups that use them, and not on the number of clients and
+ * queues.
  */
 
 #include <config.h>

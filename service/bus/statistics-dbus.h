@@ -7,6 +7,7 @@
 
 #include "bus-util.h"
 
-/* A histogram is (a(tt)tt): of each bound, in microseconds, how many took no longer; their sum, and their number. */
+/* Appends a histogram, (a(tt)tt): for each bound, in microseconds, the number of samples up to it; the sum of all
+ * samples; their number. */
 int bus_append_histogram(sd_bus_message *reply, const Histogram *h);
 int method_list_statistics(sd_bus_message *message, void *userdata, sd_bus_error *error);

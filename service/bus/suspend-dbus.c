@@ -39,7 +39,7 @@ int group_suspend(sd_bus_message *message, Group *g, bool suspended, sd_bus_erro
         return bus_answer(m, message, NULL);
 }
 
-/* Finds the cgroup that a name without a group means: a slice's follows from its name. */
+/* Finds the cgroup for a name that has no group. A slice's cgroup follows from its name. */
 static int find_cgroup(const char *name, char **ret, sd_bus_error *error) {
         _cleanup_free_ char *path = NULL;
         uint64_t id;
@@ -79,7 +79,7 @@ static int suspend_cgroup(sd_bus_message *message, Manager *m, const char *name,
 static Group *find_group(Manager *m, const char *name) {
         Group *g = group_find(m, name);
 
-        /* A group that was made for settings in advance does not run. */
+        /* A group named after a unit was made for settings in advance, and has no cgroup that could be suspended. */
         return g && g->kind == GROUP_CGROUP && g->name[0] != '/' ? NULL : g;
 }
 

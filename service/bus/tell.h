@@ -14,7 +14,7 @@
 /* The queue's settings have changed. */
 void tell_settings(Queue *q);
 
-/* The queue goes: there is nothing to be told of it any more. */
+/* The queue is freed: no change of it is told any more. */
 void tell_forget(Queue *q);
 
 void tell_done(Manager *m);

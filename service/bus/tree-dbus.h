@@ -12,5 +12,5 @@
 
 #include "service/core/manager.h"
 
-/* For a filter: what a handler returns, or 0 where the message is none of these. */
+/* Called by a filter. Returns what a handler returns, or 0 when the message is none of these calls. */
 int tree_answer(Manager *m, sd_bus_message *message);

@@ -28,9 +28,9 @@ struct AccountDriver {
         size_t n_answer;
         Entity *asked_about; /* NULL: no question is open */
         uint64_t asked_at;
-        bool begins; /* an answer in the meantime is about the time before */
+        bool begins; /* the question comes after a pause: its answer is about the time before */
         bool counts;
-        bool sees_nothing; /* by the last answer */
+        bool sees_nothing; /* the last answer said that nothing ran */
         uint64_t failed_until;
 };
 
@@ -150,7 +150,7 @@ static int start(AccountDriver *a) {
         return r;
 }
 
-/* A GPU that only an administrator can have put at that address. */
+/* Whether the kernel knows a GPU at the device's PCI address. A client cannot make such a device up. */
 static bool may_be_known(const Device *d) {
         PciAddress address;
 

@@ -128,7 +128,7 @@ static void go_away(Device *d, Entity *e, uint64_t now) {
         }
 }
 
-/* Ends a window, or one look of a longer watch. */
+/* Ends a window, or takes one look at an entity that stays watched. */
 static void look(Device *d, Entity *e, uint64_t now) {
         DeviceAccount *a = &d->account;
         uint64_t launches = entity_launches(e), n = launches - a->launches;
@@ -234,7 +234,7 @@ void account_turn(Device *d, uint64_t now) {
 void account_state_changed(Device *d, uint64_t now) {
         const Entity *e = lone_entity(d);
 
-        /* Through REST, so that counts of another state are not used in this one. */
+        /* Goes through REST, which drops the counts that were made in the former state. */
         set_phase(d, ACCOUNT_REST, now);
         if (e && entity_accounting(e) != ACCOUNTING_OFF) {
                 set_phase(d, ACCOUNT_WATCHED, now);
@@ -255,7 +255,7 @@ void account_device_usage(Device *d, uint64_t now, PolicyDeviceUsage *u) {
         if (e)
                 ns += (int64_t) estimate_ahead(&e->estimate, now, entity_counted(e, now));
 
-        /* Moves time from idle to busy, or back, and no more than there is. */
+        /* Moves time from idle to busy or back, at most as much as there is. */
         ns = CLAMP(ns, -(int64_t) u->busy_ns, (int64_t) u->idle_ns);
 
         uint64_t busy_ns = u->busy_ns + (uint64_t) ns, handover_ns = MIN(d->handover_ns, busy_ns);

@@ -9,9 +9,9 @@
  * says:
  *   exact    always.
  *   sampled  while watching costs at most 1/ACCOUNT_COST_SHARE of its time, by its launches and edges.
- *            An entity that launches more is away for ACCOUNT_AWAY_NS on average, longer if the service is late, then
- *            watched for ACCOUNT_LEAD_NS + ACCOUNT_WINDOW_NS; estimate.h fills in the time between. The pauses have
- *            random lengths, so that no program's rhythm keeps in step with them.
+ *            An entity that launches more often is not watched for ACCOUNT_AWAY_NS on average, longer if the service is
+ *            late, then watched for ACCOUNT_LEAD_NS + ACCOUNT_WINDOW_NS; estimate.h fills in the time between. The
+ *            pauses have random lengths, so that no program's rhythm keeps in step with them.
  *   auto     as sampled, but the driver's count replaces the windows where there is one (account-driver.h).
  *   off      never.
  *
@@ -36,7 +36,7 @@
 #define ACCOUNT_LOOK_NS     (100 * NSEC_PER_MSEC) /* interval of checks whether watching costs too much */
 #define ACCOUNT_LOOK_MAX_NS (10 * NSEC_PER_SEC)
 #define ACCOUNT_LAUNCH_NS   NSEC_PER_USEC       /* what a tracked launch costs its process */
-#define ACCOUNT_EDGE_NS     (4 * NSEC_PER_USEC) /* and an edge that the service hears */
+#define ACCOUNT_EDGE_NS     (4 * NSEC_PER_USEC) /* cost of an edge that the service hears */
 #define ACCOUNT_COST_SHARE  100U                /* 1/100 */
 
 typedef struct Device Device;

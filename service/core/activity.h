@@ -4,8 +4,8 @@
 /*
  * Activity: the policy `awf` follows logind's active sessions (seats.h)
  *
- * Whose cgroup belongs to an active session is active (entity_settings()), beside those of whom a setting says so.
- * Sessions are followed from the first device on that has the policy.
+ * An entity is active if its cgroup belongs to an active session, or if a setting says so (entity_settings()). Sessions
+ * are followed once a device has had the policy.
  */
 
 #include "entity.h"

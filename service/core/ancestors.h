@@ -4,8 +4,8 @@
 /*
  * Ancestors: the processes that a process comes from, itself first
  *
- * They are read once, one at a time, and kept. A process whose parent has died before that is taken for no process's
- * descendant: its later parent is a reaper.
+ * They are read once, one at a time, and kept. If a process's parent has died before, the process counts as nobody's
+ * descendant: its present parent is a reaper.
  */
 
 #include "cgroup/peer.h"

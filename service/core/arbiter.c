@@ -45,7 +45,8 @@ bool arbiter_holds(const Entity *e) {
         return entity_is_scheduled(e) && entity_verdict(e) == VERDICT_HOLD;
 }
 
-/* A gang's member runs although its own device says hold: with the smallest threshold there. */
+/* Returns the entity's threshold. A member of a gang may run although the policy of its own device holds it: it then
+ * gets the smallest threshold. */
 static uint32_t entity_threshold(const Entity *e) {
         if (!device_grants_in_force(e->device))
                 return 0;
@@ -75,7 +76,7 @@ static SlotWords wanted_words(const Queue *q) {
                 w.verdict = q->sits_out ? VERDICT_HOLD : entity_verdict(e);
                 w.threshold = queue_threshold(q);
         } else if (e && e->policy && e->limited)
-                w.threshold = queue_threshold(q); /* until the service hears of it, it launches little */
+                w.threshold = queue_threshold(q); /* it launches little until the service hears of its work */
         if (w.threshold != 0) {
                 w.budget_us = e->device->tuning.budget_us;
                 w.lead_us = e->device->tuning.lead_us;
@@ -134,7 +135,7 @@ static void write_verdict(Queue *q, Verdict v) {
         edge_verdict(q, v == VERDICT_RUN, now_ns());
         if (queue_holds(q))
                 tail_begin(q);
-        else if (q->counted_ready || !q->ready) /* it may still be held for another reason */
+        else if (q->counted_ready || !q->ready) /* its entity may be held for another reason */
                 tail_end(q, now_ns());
         queue_note_wait(q);
         q->manager->n_verdicts++;
@@ -325,7 +326,7 @@ static bool device_holds_anybody(const Device *d) {
 }
 
 /* Moves on to the state that the counts ask for, and sets its watch flags. A look at newly watched queues can change
- * the counts, and with them the state; each state sets its flags once, so this ends. */
+ * the counts, and with them the state. Each state sets its flags once, so the loop ends. */
 static void device_settle(Device *d, uint64_t now) {
         for (unsigned i = 0; i < _DEVICE_STATE_MAX; i++) {
                 if (d->state == DEVICE_CONTENDED) {
@@ -384,7 +385,8 @@ static void queue_check_stall(Queue *q) {
                 queue_set_stalled(q, client_is_stopped(q->client));
 }
 
-/* A few at a time: each costs two system calls. Those that wait, too: their turn is to come at their new place. */
+/* Reads the priorities of a few processes at a time: each costs two system calls. Entities that wait are read as well,
+ * so that their turn comes at their new priority. */
 static void device_read_priorities(Device *d) {
         unsigned n = MIN(d->n_entities, ARBITER_NICE_LOOKS);
         Entity *e = d->nice_next;
@@ -412,7 +414,7 @@ static bool device_looks_for_stopped(const Device *d) {
                                         (d->n_ready > 1 || (device_concerns_others(d) && d->level > d->outside_level)));
 }
 
-/* Called again when the levels of the turn are known. */
+/* Sets when stalled queues are looked at next. Called again when the levels of the turn are known. */
 static void device_time_stalls(Device *d, uint64_t now) {
         if (!device_looks_for_stopped(d))
                 d->stall_at = NSEC_INFINITY;

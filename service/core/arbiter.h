@@ -40,13 +40,14 @@
 #define ARBITER_PROBE_NS  (1 * NSEC_PER_SEC)
 #define ARBITER_STALL_NS  (100 * NSEC_PER_MSEC)
 
-/* Processes whose CPU priority is read with that; in turn, where there are more. */
+/* Number of processes whose CPU priority is read with each look for stopped processes. If there are more, they take
+ * turns. */
 #define ARBITER_NICE_LOOKS 256U
 
 /* Makes the due time of a new device, at which the arbiter dispatches it. */
 void arbiter_device_init(Device *d);
 
-/* levels.h: tells the other devices of this one's level; `gone`: it is about to get another policy. */
+/* Tells the other devices the level of this one (levels.h). `gone`: the device is about to get another policy. */
 void arbiter_tell_others(Device *d, bool gone, uint64_t now);
 
 /* Dispatches all devices on Manager.pending, and writes the changed words. */
@@ -67,6 +68,6 @@ void arbiter_sync_queue(Queue *q);
 /* Called before a slot is given back: writes run, without bounds and unwatched. */
 void arbiter_release_queue(Queue *q);
 
-/* edges.c: a queue has become ready or idle at `at`; a queue whose process was stopped goes on. */
+/* Called by edges.c: the queue became ready or idle at `at`; the queue, whose process was stopped, goes on. */
 void arbiter_queue_ready(Queue *q, bool ready, uint64_t at);
 void arbiter_queue_goes_on(Queue *q);

@@ -33,7 +33,7 @@ static void match_advised(Client *c, const Classes *classes) {
         const Class *class = NULL;
         MatchFacts all, trusted;
 
-        /* Without its executable a client matches no Executable=. */
+        /* A client whose executable cannot be read matches no Executable=. */
         if (classes->any_executable)
                 (void) peer_read_executable(&c->peer);
         if (classes->any_match) {

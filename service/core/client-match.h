@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * [Match] for one client: classes that its group does not have, and that lower it all the same
+ * Client match: classes whose [Match] fits a client but not its group. They only lower the client
  */
 
 #include "client.h"

@@ -124,7 +124,7 @@ static void client_leave(Client *c) {
         group_left(g);
 }
 
-/* Also frees a client whose making failed halfway. */
+/* Frees the client. It may be incomplete, when client_new() has failed. */
 Client *client_free(Client *c) {
         if (!c)
                 return NULL;
@@ -342,7 +342,7 @@ int client_restore(Manager *m, Peer *peer, ClientKept *k, Client **ret) {
         _cleanup_(client_freep)
         Client *c = NULL;
 
-        int r = client_alloc(m, k->id, peer, UINT_MAX, &c); /* what it had, it keeps */
+        int r = client_alloc(m, k->id, peer, UINT_MAX, &c); /* no limit: it keeps what it had before the restart */
         if (r < 0)
                 return r;
         c->page = TAKE_GENERIC(k->page, PAGE_NULL);

@@ -43,7 +43,7 @@ struct Client {
         uint64_t id;
         Peer peer;
         User *user;
-        char *sender; /* unique bus name, or a guest's name, that registered it; "": that one is gone */
+        char *sender; /* unique bus name, or a guest's name, that registered it; "": that connection is gone */
         char *shim_version, *backend;
         Group *group;
 
@@ -112,7 +112,7 @@ static inline Slot *queue_slot(const Queue *q) {
         return q->client->slots + q->slot;
 }
 
-/* Its word says hold. */
+/* Whether the word that was written says hold. */
 static inline bool queue_holds(const Queue *q) {
         return queue_slot(q)->word & PAGE_VERDICT_HOLD;
 }

@@ -117,8 +117,8 @@ CostVote *costs_vote_put(CostVotes *v, CostVote *vote) {
         return NULL;
 }
 
-/* A trial has confirmed the estimate that was in doubt: take it as it was, in place of learning it again in steps, each
- * of which would be another trial. */
+/* Sets an estimate that was in doubt back to its former value when a trial has confirmed it. To learn it again in steps
+ * would take more trials. */
 static void learn_after_doubt(uint64_t *estimate_ns, uint64_t sample_ns, uint64_t elapsed_ns, uint64_t age_ns) {
         uint64_t doubted = costs_doubt(*estimate_ns, age_ns), believed = MIN(sample_ns, elapsed_ns);
 

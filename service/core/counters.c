@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What clients count, and how long they wait
+ * Reads what clients count in their pages, and how long queues wait
  */
 
 #include "counters.h"

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What clients count, and how long they wait
+ * Counters: what clients count in their pages, and how long queues wait
  */
 
 #include "client.h"

@@ -44,7 +44,7 @@ bool crowd_begin(Crowd *t, Client *c) {
         return true;
 }
 
-/* Returns how long the user's calls are to wait, if they are long. */
+/* Adds a long call. Returns the time that is charged to the user; 0 while the client may not be the cause. */
 static uint64_t user_owes(User *u, uint64_t took) {
         u->call_ns += MIN(took, CROWD_LONG_MAX_NS) / CROWD_MEAN_WEIGHT;
         u->call_ns -= MIN(u->call_ns / CROWD_MEAN_WEIGHT, u->call_ns);

@@ -18,7 +18,7 @@ void decision_note_edge(Queue *q) {
         if (!queue_holds(q))
                 decision_note_run(q, 0);
         q->edge_at_ns = 0;
-        /* The client writes the stamp: take it only where it can be true. */
+        /* The client writes the stamp: ignore one that cannot be true. */
         if (since > now || now - since > EDGE_MAX_NS)
                 return;
         q->edge_at_ns = since;

@@ -232,7 +232,7 @@ void device_usage(Device *d, uint64_t now, PolicyDeviceUsage *ret) {
         account_device_usage(d, now, ret);
 }
 
-/* A recording goes on with the new policy instance. */
+/* Has a recording go on with the new policy instance. */
 static void device_tape(Device *d, Policy *p, const PolicyOps *ops, const PolicyConfig *config) {
         if (!d->feed)
                 return;
@@ -240,7 +240,7 @@ static void device_tape(Device *d, Policy *p, const PolicyOps *ops, const Policy
         tape_feed_begin(d->feed, p, ops, config, now_ns());
 }
 
-/* Making the new policy instance failed: the recording goes on with the former one. */
+/* Has the recording go on with the former policy instance, because making the new one failed. */
 static void device_tape_again(Device *d) {
         if (d->feed)
                 tape_feed_break(d->feed, d->policy);
@@ -329,8 +329,8 @@ int device_begin_anew(Device *d) {
         return r;
 }
 
-/* One policy decides for groups, another for processes: queues move to the entities of the new kind. Without memory
- * they stay where they are. */
+/* Moves queues to other entities when the former policy decided for groups and the new one decides for processes, or
+ * the other way round. Without memory they stay where they are. */
 static void device_regroup(Device *d) {
         _cleanup_free_ Queue **queues = calloc(d->n_queues + 1, sizeof(*queues));
         size_t n = 0;

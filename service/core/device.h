@@ -135,8 +135,8 @@ Device *device_free(Device *d);
  * one. */
 void devices_trim(Manager *m);
 
-/* Called after the configuration or settings below `runtime` changed: takes from them all that was not set until the
- * next boot. */
+/* Called after the configuration changed, or settings below `runtime`: applies them, except for keys that `runtime`
+ * sets. */
 int device_load_config(Device *d);
 
 /* Replaces the policy by a new instance of the same policy. Settings and readiness stay; debts are forgotten. */
@@ -146,7 +146,7 @@ int device_begin_anew(Device *d);
  * policy refuses the parameters) nothing is changed. */
 int device_set_runtime(Device *d, const DeviceSettings *s);
 
-/* Puts *s on top of them. */
+/* Merges *s into the settings that hold until the next boot. */
 int device_configure(Device *d, const DeviceSettings *s);
 
 /* Busy, kept and idle time since the device was made. */

@@ -8,7 +8,7 @@
 #include "common/macro.h"
 #include "common/time-util.h"
 
-/* Order dues of the same time by their addresses: any order will do that does not change. */
+/* Orders dues of the same time by their addresses, which do not change. */
 static bool due_before(const AvlNode *a, const AvlNode *b) {
         const Due *one = container_of(a, const Due, order), *other = container_of(b, const Due, order);
 

@@ -30,7 +30,7 @@ struct Due {
         AvlNode order; /* in Dues.order, while it is on */
 };
 
-/* It is off. The handler is called by dues_turn(), when the due time is off again. */
+/* Initializes a due time, which is off. dues_turn() calls the handler, after it has turned the due time off. */
 void due_init(Due *d, Dues *dues, DueHandler *handler);
 void due_done(Due *d); /* also of one that is all zero */
 
@@ -40,6 +40,6 @@ void due_set(Due *d, uint64_t at);
 /* When the earliest is due; NSEC_INFINITY: none is. */
 uint64_t dues_next(const Dues *s);
 
-/* Calls the handlers of those that are due: as many as were on before at most, so that none keeps the loop. Returns how
- * many. */
+/* Calls the handlers of due times that have come, at most as many as were on before: a handler that sets its due time
+ * again does not keep the loop. Returns their number. */
 unsigned dues_turn(Dues *s, uint64_t now);

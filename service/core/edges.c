@@ -58,14 +58,14 @@ static void note_handover(Queue *q, const Stamps *s, bool ready, uint64_t now) {
         uint64_t given = q->given_ns;
 
         if (given == 0 || (s->launched <= given && ready))
-                return; /* it may still launch in this hand-over */
+                return; /* the hand-over goes on: the queue may still launch */
         q->given_ns = 0;
         /* The counted time includes other queues of the entity, and this queue's flight does not: leave out hand-overs
          * in which another queue woke. */
         if (!e || e->n_wakes != q->given_wakes || s->launched <= given || s->launched > now || s->ready > given)
                 return;
 
-        /* The policy hears of idle time after the last launch from another place. */
+        /* For idle time after the last launch the policy is told separately. */
         uint64_t until = ready ? now : edge_time(q, s->drained, now);
         uint64_t flight = ns_sub(flight_until(q, s->launched, now), q->given_flight_ns);
         uint64_t counted = ns_sub(entity_counted(e, now), q->given_counted_ns), late = now - until;
@@ -122,8 +122,8 @@ static bool is_by_itself(const Queue *q) {
         return q->entity->n_queues == 1 || (q->quick.is && q->entity->n_ready == (unsigned) q->counted_ready);
 }
 
-/* The queue was idle and ready again between the mark and the state that is told next. Tells the policy how long it ran
- * in all in between. The last stretch keeps its place, so that pauses are learned, if only as sums. */
+/* Tells the policy how long the queue ran between the mark and the state that is told next, if it was idle and ready
+ * again in between. Its last run is told at the time when it was, and the pauses before it as one pause. */
 static void look_between(Queue *q, const Stamps *s, bool ready, uint64_t mark, uint64_t flight, uint64_t now) {
         const Entity *e = q->entity;
         uint64_t end = ready ? s->launched : s->drained;
@@ -236,7 +236,7 @@ static void write_watch(Queue *q, uint32_t watch) {
                 client_notify(q->client);
 }
 
-/* The queue was not watched so far, so its state is not known. */
+/* Looks at a queue that was not watched so far: its state is not known. */
 static void begin_to_watch(Queue *q) {
         uint32_t outstanding = atomic_load_explicit(&q->page_slot->outstanding, memory_order_seq_cst);
 

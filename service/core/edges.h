@@ -33,7 +33,7 @@
 /* The clamped time of an event with the client's stamp (0: none). */
 uint64_t edge_time(const Queue *q, uint64_t stamp, uint64_t now);
 
-/* Restarts the count of time in flight: the queue begins to be watched, or its verdict changes. */
+/* Begins to count time in flight anew, because the queue begins to be watched, or its verdict changes. */
 void edge_mark(Queue *q, uint64_t now);
 
 /* Called when the queue's verdict changes to run or hold. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Facts about entities, for people and for policies
+ * Entity facts: whose an entity is, its settings and its name
  */
 
 #include <inttypes.h>

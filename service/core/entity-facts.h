@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Facts about entities, for people and for policies
+ * Entity facts: whose an entity is and its settings, for policies; its name, for people
  */
 
 #include "entity.h"

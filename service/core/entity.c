@@ -19,7 +19,8 @@
 #include "turn.h"
 #include "usage.h"
 
-/* A gang's members find each other by that. */
+/* Links the entity to those of the same group or client on other devices: members of a gang find each other by this
+ * ring. */
 static void entity_join_alike(Entity *e) {
         Entity *m, *head = NULL;
 
@@ -73,7 +74,7 @@ int entity_new(Device *d, EntityKind kind, Group *g, Client *c, const PolicySett
         return 0;
 }
 
-/* The gang's members on other devices are to be decided again with one member less. */
+/* Has the devices of the gang's other members decide again, because the gang has one member less. */
 static void touch_gang(const Entity *e) {
         Entity *m;
 
@@ -113,7 +114,7 @@ static void entity_note_active(Entity *e) {
         device_touch(d);
 }
 
-/* The policy forgets the entity; what it accounted is kept here. */
+/* Takes the entity out of the policy, and keeps the usage that the policy has counted. */
 static void entity_leave_policy(Entity *e) {
         Device *d = e->device;
 

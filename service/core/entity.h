@@ -70,7 +70,7 @@ struct Entity {
         /* tail.h */
         unsigned n_tails;         /* of its queues, and its remnants */
         struct Remnant *remnants; /* list */
-        bool tail_awaited;        /* tell the policy when n_tails becomes 0 */
+        bool tail_awaited;        /* the policy is to be told when n_tails becomes 0 */
         uint64_t tail_look_at;    /* NSEC_INFINITY: not */
         uint64_t tail_look_ns;
         uint64_t tail_until; /* of a stopped entity: its tails end then at the latest; else NSEC_INFINITY */

@@ -33,7 +33,8 @@ typedef struct Estimate {
         uint64_t floor_ns;     /* highest value that estimate_tell() returned */
 } Estimate;
 
-/* The entity is not watched from now on; it is watched again. Both are idempotent. */
+/* estimate_leave(): the entity is not watched from now on. estimate_return(): it is watched again. Both are
+ * idempotent. */
 void estimate_leave(Estimate *e, uint64_t now, uint64_t counted);
 void estimate_return(Estimate *e, uint64_t now, uint64_t counted);
 
@@ -51,6 +52,7 @@ uint64_t estimate_run(const Estimate *e, uint64_t now, uint64_t counted);
 /* estimate_run() for display: it never goes back. */
 uint64_t estimate_tell(Estimate *e, uint64_t now, uint64_t counted);
 
-/* The estimate minus the count, which may be negative; and how far the value that was told is ahead of both. */
+/* estimate_beyond(): the estimate minus the count; may be negative. estimate_ahead(): how far the value that was told
+ * is ahead of both. */
 int64_t estimate_beyond(const Estimate *e, uint64_t now, uint64_t counted);
 uint64_t estimate_ahead(const Estimate *e, uint64_t now, uint64_t counted);

@@ -37,7 +37,7 @@ static bool pids_have(const Pids *p, pid_t pid) {
         return !p->pids || bsearch(&pid, p->pids, p->n, sizeof(pid_t), compare_pids);
 }
 
-/* Ends of processes are reported by their pidfds, not here. */
+/* Moves the client if its process is in another cgroup. A process that has ended is left to its pidfd. */
 static void look(Client *c) {
         if (peer_refresh_cgroup(&c->peer) <= 0)
                 return;
@@ -100,7 +100,7 @@ Follow *follow_free(Follow *f) {
 }
 DEFINE_TRIVIAL_CLEANUP_FUNC(Follow *, follow_free);
 
-/* Leave watches for attributes of groups and for frozen cgroups. */
+/* The kernel limits a user's watches: leaves some for attributes of groups and for frozen cgroups. */
 static size_t watches_max(void) {
         unsigned long max = CGROUP_WATCH_MAX;
         FILE *f = fopen("/proc/sys/fs/inotify/max_user_watches", "re");

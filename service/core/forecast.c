@@ -114,13 +114,14 @@ static bool device_forecasts(const Device *d) {
                         (streq(d->ops->name, "tree") || streq(d->ops->name, "hpf"));
 }
 
-/* How long it takes to stop who runs; sometimes it takes longer than usual. */
+/* Returns how long before the entity is due others have to be held: the time that it takes to stop a running entity,
+ * and a margin. */
 static uint64_t lead_of(const Entity *e) {
         return e->device->costs.hold_ns + e->device->costs.hold_ns / 4;
 }
 
-/* Finds the window for an entity that is due from `first` to `last`. A window costs others its length at most: that is
- * not to be too much of the time since `since`. Where it may be longer than it has to be, it waits for an entity that
+/* Finds the window for an entity that is due from `first` to `last`. A window costs others its length at most, which
+ * may be 1/FORECAST_PART of the time since `since`. What it does not need of that, it uses to wait for an entity that
  * is late. */
 static bool make_window(const Entity *e, uint64_t first, uint64_t last, uint64_t spread, uint64_t since,
                 uint64_t *ret_open, uint64_t *ret_close) {

@@ -15,8 +15,8 @@
  *     expected.
  *   - The window: it begins as long before the due time as it takes to stop a running entity, or until launches in
  *     flight have ended. There is none if it would have to be longer than 1/FORECAST_PART of the period; where launches
- *     in flight take longer than that allows, it does not wait for them. It waits FORECAST_LATE_NS for who is later
- *     than usual, if it may be longer than it has to be.
+ *     in flight take longer than that allows, it does not wait for them. It waits FORECAST_LATE_NS longer for an entity
+ *     that is late, if the limit allows that.
  *   - In the window, entities of lower priority yield: they are held, as far as the ladder chooses. It ends when
  *     the entity comes, and there is no other window before that.
  *
@@ -64,7 +64,7 @@ typedef struct Forecast {
         uint64_t hinted_at;            /* when a hint expects it; 0: there is none */
         uint64_t hint_from;            /* the time before it that counts */
         uint64_t charged_at;           /* of the last hint that was taken */
-        uint64_t n_visits, n_expected; /* while it was known when it is due; of these those that came in a window */
+        uint64_t n_visits, n_expected; /* visits while its due time was known; those in a window */
         bool listed;                   /* on Device.forecasts */
         Entity *before, *after;
 } Forecast;
@@ -79,7 +79,7 @@ void forecast_drained(Device *d, uint64_t ns);
 /* Called when the entity became ready. */
 void forecast_came(Entity *e, uint64_t at);
 
-/* Called when the queue's client has told something: takes its hint. */
+/* Called when the queue was looked at: takes its client's hint, if there is a new one. */
 void forecast_heard(Queue *q);
 
 /* Sets Entity.yields of all entities of the device, after its policy was dispatched and before words are written.

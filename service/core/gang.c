@@ -14,7 +14,8 @@ static bool is_member(const Entity *e) {
         return e->settings.gang && e->kind != ENTITY_QUEUE && e->policy;
 }
 
-/* Whether the policy of the entity's device decides about it: it has work there, and grants are in force. */
+/* Whether the entity's grant counts for its gang: the entity is ready, and grants are in force on its device, and
+ * Preemption= is not off. */
 static bool counts(const Entity *e) {
         return e->told_ready && device_grants_in_force(e->device) && ladder_setting(e) != PREEMPTION_OFF;
 }

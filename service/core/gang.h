@@ -13,7 +13,8 @@
  *     precedence,
  *   - and this exception ends when the gang has been held for as long as the lead's policy lets an entity starve.
  *
- * On the other devices a running gang shares the device with the equal that has the turn there, until that turn ends.
+ * On each other device, an entity of the same priority may have the turn: the gang then shares the device with it until
+ * that turn ends.
  *
  * Why no gang waits for ever. A gang's verdict never depends on another gang's verdict, only on grants, and grants
  * never depend on gangs: policies are told of readiness as it is. So there is no circle of gangs that wait for each

@@ -86,7 +86,7 @@ static void unwatch(Manager *m, Gone *x) {
         free(x);
 }
 
-/* Without memory nothing is watched: the next start looks at it. */
+/* Watches the cgroup's end. Without memory it is not watched: the next start of the service finds that it has ended. */
 void gone_watch(Manager *m, const char *name) {
         Gone *x = find(m, name);
         bool wanted = gone_forgets(name) && overrides_find(&m->overrides, name);

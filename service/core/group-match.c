@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Groups: whose they are, and what [Match] says of that
+ * Finds a group's owner, and the class whose [Match] fits it
  */
 
 #include <utlist.h>

@@ -2,12 +2,13 @@
 #pragma once
 
 /*
- * Groups: whose they are, and what [Match] says of that
+ * Group match: whose a group is, and the class whose [Match] fits it
  */
 
 #include "group.h"
 
-/* Updates `match`, after that of the groups above; and `lowering_counts`. Return whether it changed. */
+/* group_match() updates `match`, and has to be called for groups above before. group_note_lowering() updates
+ * `lowering_counts`. Both return whether that changed. */
 bool group_match(Group *g);
 bool group_note_lowering(Group *g);
 

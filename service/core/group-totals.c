@@ -116,7 +116,7 @@ void group_totals_leave(Group *g) {
         };
 
         if (m->stopping)
-                return; /* the group goes on, and its entry with it */
+                return; /* the group lives on in the next service, and keeps its entry */
         /* A group that used nothing gets no record; records are limited by the budget of the group's user. */
         if ((life.run_ns > 0 || life.wait_ns > 0) && user_may_log(m, g->owner == PARTY_SEVERAL ? 0 : (uid_t) g->owner))
                 log_end(g, &life);

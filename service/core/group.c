@@ -249,7 +249,7 @@ static void parent_changed(Group *g) {
                                 g, g->manager->n_suspended > 0 ? GROUP_PARENT | GROUP_SUSPENSION : GROUP_PARENT);
 }
 
-/* Recurses as deep as the path. */
+/* Links the group to its parents. Recurses as deep as the path. */
 int group_attach(Group *g) {
         char path[PATH_MAX];
         Group *parent;

@@ -40,7 +40,8 @@ static int make_token(char token[static JOB_TOKEN_SIZE]) {
         return 0;
 }
 
-/* What is below a cgroup inherits from its job. */
+/* Resolves the group's settings, and, if the job is a cgroup's, those of groups below, which inherit the job's
+ * settings. */
 static void group_job_changed(Group *g) {
         group_settings_changed(g);
         if (g->kind == GROUP_CGROUP)

@@ -20,8 +20,8 @@ struct Job {
         uint64_t id;
         char token[JOB_TOKEN_SIZE];
         uid_t uid;
-        uid_t user;     /* in whose quota it counts, */
-        bool counted;   /* if it does */
+        uid_t user;     /* the user in whose quota it counts */
+        bool counted;   /* it is counted in that quota */
         bool announced; /* observers were told of it */
         Group *group;
         Settings settings;
@@ -56,10 +56,12 @@ Job *job_find(Manager *m, const char *token, uid_t uid);
  * its own. A user could otherwise carry one cgroup's settings into another by joining a job of the first one there. */
 bool job_takes(const Job *j, const Peer *peer);
 
-/* For a process in another cgroup: adds what the job lowers to the process's own wishes; those come first. */
+/* Called for a process that may not join the job: adds those settings of the job that lower to the process's wishes.
+ * The process's own wishes win. */
 void job_become_wish(const Job *j, Settings *wish);
 
-/* The group that the client belongs to by its process's present cgroup: still its job's, or the cgroup's. */
+/* Finds the group that the client belongs to after its process moved to another cgroup: its job's group, if the job
+ * takes it, or the cgroup's. */
 int job_or_cgroup(Client *c, Group **ret);
 
 /* Makes a job again after a restart. Opens the pidfd by pid and start time; if the process has ended, the job lives as

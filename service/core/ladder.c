@@ -54,8 +54,9 @@ bool ladder_can_take_off(const Queue *q) {
 
 /* --- estimates --- */
 
-/* The rest of the launches in flight: their usual length, less the time since the driver let them go at the earliest. A
- * launch that has taken longer is about to end, or is not as long as usual; the next look tells. */
+/* Estimates how much longer the launches in flight will take: their usual length, less the time since the driver can
+ * have begun them. A launch that has already taken longer may be about to end, or be longer than usual: the next look
+ * tells which. */
 static uint64_t rest_of_flight(const Queue *q, uint64_t flying_ns) {
         uint64_t since = atomic_load_explicit(&q->page_slot->flying_since_ns, memory_order_relaxed);
 
@@ -180,7 +181,7 @@ static PreemptionInput entity_input(const Entity *e, uint64_t now) {
 
 /* --- who flies --- */
 
-/* A process with more queues is not looked at queue by queue. */
+/* In a process with more queues, single queues are not looked at: they all count as in flight. */
 #define FLIGHT_QUEUES_MAX 64U
 
 /* Whether launches of the queue may be on the device: it has some in flight, or launches need not pass the gate. */
@@ -198,7 +199,7 @@ static bool client_may_fly(const Client *c, const Device *d) {
         return false;
 }
 
-/* Returns whether that has changed for a client. */
+/* Notes which clients have launches on the device. Returns whether that changed. */
 static bool look_who_flies(Entity *e) {
         bool changed = false;
         Queue *q;
@@ -332,7 +333,8 @@ void ladder_note_order(Queue *q, uint64_t now) {
         q->ordered_ns = now;
 }
 
-/* An order that did not change the word leaves nothing to be seen. */
+/* Puts the queue on the list of those that are looked at until their drivers have obeyed, unless the order did not
+ * change the word. */
 static void look_for_order(Queue *q) {
         if (q->ordered_ns == 0 || q->looked_for || queue_is_obedient(q))
                 return;
@@ -358,7 +360,7 @@ static void learn(Queue *q, uint32_t wake_ns, uint32_t call_ns) {
         Device *d = q->device;
         uint64_t sum = (uint64_t) wake_ns + call_ns, elapsed = ns_sub(q->obeyed_ns ?: now_ns(), q->ordered_ns);
 
-        /* The order was taken back before the client looked at it, and the client has carried out none before. */
+        /* The client has reported no time so far: the order was taken back before the client looked. */
         if (sum == 0)
                 return;
         elapsed = MIN(elapsed, (uint64_t) LADDER_IGNORED_NS);

@@ -63,7 +63,8 @@ bool ladder_is_privileged(const Queue *q);
 /* Whether the queue's driver was ordered to take it off the device, and has done so. */
 bool ladder_queue_is_off(const Queue *q);
 
-/* Called before the store of a verdict or level, to learn from the last order's outcome; and after it. */
+/* Called before and after the store of a verdict or level. ladder_before_order() learns from the outcome of the last
+ * order. */
 void ladder_before_order(Queue *q);
 void ladder_after_order(Queue *q, bool driver);
 

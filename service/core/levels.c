@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Levels that count on all devices
+ * Tells devices with a global policy the levels of each other
  */
 
 #include "levels.h"
 #include "service/settings/xsched-conf.h"
 
-/* Of the devices that have the policy, and count. */
+/* The levels of the devices that have the policy and count for others. */
 typedef struct Known {
         const Device *highest; /* NULL: none has a level */
         int level, next_level; /* of `highest`, and the highest of all but that one */

@@ -41,7 +41,8 @@ static void put_layer(DeviceEffective *e, const DeviceSettings *s) {
                 e->tuning.accounting = s->accounting;
 }
 
-/* Parameters that were set before the file was changed, or for every device, may not fit what is below them. */
+/* Puts the layer on top if the result is valid. Parameters that were set before the file changed, or for every device,
+ * may not fit the layers below. */
 static bool put_layer_that_fits(DeviceEffective *e, const DeviceSettings *s) {
         DeviceEffective then = *e;
 

@@ -34,7 +34,8 @@ typedef struct DeviceEffective {
 /* The layers of a device; NULL: it does not exist, or has nothing of its own until the next boot. */
 DeviceLayers manager_device_layers(Manager *m, const char *id, const DeviceSettings *runtime);
 
-/* The layers on top of the configuration. The last one is never left out: whether it fits, the policy says. */
+/* Applies the layers to the configuration. Leaves out layers that do not fit, but never the last one: the policy then
+ * accepts or refuses the result. */
 void manager_device_effective(Manager *m, const char *id, const DeviceLayers *layers, DeviceEffective *ret);
 
 /* Looks up a configured class for settings_resolve(). `userdata` is the Manager. */

@@ -32,7 +32,7 @@
 #include "user.h"
 #include "wakes.h"
 
-/* For how long sd-event may be left aside: loop_goes_on(). */
+/* For so long the loop may go on without asking sd-event: see loop_goes_on(). */
 #define LOOP_STALE_NS (1 * NSEC_PER_MSEC)
 
 /* Nothing else in this room calls arbiter_flush(). */
@@ -146,7 +146,7 @@ void manager_settle(Manager *m) {
 /* How fast the service has to wake: a sleeping CPU takes time to wake, in which a client may wait for a decision. */
 typedef struct Alertness {
         bool contended;          /* several entities want a device */
-        uint64_t busy_poll_ns;   /* how long to look on before the next sleep */
+        uint64_t busy_poll_ns;   /* how long to poll before the next sleep */
         uint64_t cpu_latency_ns; /* how long waking a CPU may take */
 } Alertness;
 
@@ -186,10 +186,10 @@ void manager_end_turn(Manager *m) {
                 devices_trim(m);
 }
 
-/* Whether this turn leaves sd-event aside. To prepare it costs several system calls, more than the rest of a turn that
- * hears an edge, and to wait for its descriptor beside the edges' costs another. So where turns come quickly, what
- * handlers asked of sd-event is passed on to the kernel, and what the kernel has for it is heard, LOOP_STALE_NS late at
- * most. */
+/* Whether this turn goes without sd-event. sd_event_prepare() costs several system calls, more than the rest of a turn
+ * that hears an edge, and waiting for its descriptor as well as for the edges costs another one. So while turns come
+ * quickly, sd-event is asked only every LOOP_STALE_NS: by so much its events, and changes that handlers make to its
+ * sources, are late at most. */
 static bool loop_goes_on(Loop *l, uint64_t now) {
         uint64_t since = MIN(ns_sub(now, l->turned_at), LOOP_STALE_NS);
 
@@ -257,7 +257,7 @@ int manager_turn(Manager *m, uint64_t timeout_ns) {
         if (r < 0)
                 return r;
         if (n_woke > 0)
-                write_words(m); /* they do not wait for the event that comes next */
+                write_words(m); /* verdicts do not wait until the next event is handled */
         unsigned n_due = dues_turn(&m->dues, now_ns());
         if (r > 0)
                 r = sd_event_dispatch(m->event);

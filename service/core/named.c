@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * How much of the path of a cgroup root has named
+ * Finds the part of a cgroup's path that root has named
  */
 
 #include "named.h"

@@ -6,7 +6,7 @@
  *
  * The kernel does not tell when it changes. So it is read when a process becomes an entity, and again with the look for
  * stopped processes (ARBITER_STALL_NS, ARBITER_NICE_LOOKS at a time) while an entity waits on a device whose policy
- * goes by processes. It is that of the process's first thread, which `renice` and `chrt` change by default.
+ * goes by processes. The priority of the process's first thread counts, which `renice` and `chrt` change by default.
  */
 
 #include "client.h"

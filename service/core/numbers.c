@@ -8,7 +8,7 @@
 #include "client.h"
 #include "observer.h"
 
-/* So many ids are reserved with one write. */
+/* Number of ids that one write reserves. */
 #define IDS_AHEAD 256U
 
 void manager_reserve_ids(Manager *m) {

@@ -45,7 +45,7 @@ bool origin_take_label(Origin *o, const char *key, const char *value) {
         return true;
 }
 
-/* The kernel tells attributes in the order in which they were made. */
+/* Compares two lists in order: the kernel lists attributes in the order in which they were made. */
 bool origin_labels_are_equal(const OriginLabel *a, const OriginLabel *b) {
         for (; a && b; a = a->next, b = b->next)
                 if (a->claimed != b->claimed || !streq(a->key, b->key) || !streq(a->value, b->value))

@@ -10,7 +10,8 @@
 
 #include "origin.h"
 
-/* Whether it is a label. One that there is no memory or no room for is left out. */
+/* Takes the attribute if it is a label, and returns whether it is one. Leaves a label out if there is no memory or no
+ * room for it. */
 bool origin_take_label(Origin *o, const char *key, const char *value);
 
 bool origin_labels_are_equal(const OriginLabel *a, const OriginLabel *b);

@@ -28,7 +28,7 @@
 
 #define SECTION "X-XSched"
 
-/* "user.xsched.lower.priority" and the like only lower, on root's directories, too. */
+/* Prefix of attributes like "user.xsched.lower.priority", which only lower, even on directories of root. */
 #define ATTRIBUTE_LOWER "lower."
 
 /* --- [X-XSched] --- */
@@ -199,7 +199,7 @@ static void on_directory_gone(void *watched) {
         o->attr_watch = 0;
         o->n_refs++;
         gone_cgroup(o);
-        /* There may be a new cgroup of this name already. */
+        /* The cgroup was removed; a new one of the same name may exist already. */
         if (o->n_refs > 1 && !o->manager->stopping) {
                 if (watch_attrs(o) && read_attrs(o))
                         origin_changed(o);
@@ -207,7 +207,7 @@ static void on_directory_gone(void *watched) {
         origin_unref(o);
 }
 
-/* A directory below was removed. Its own watch is not told. */
+/* Called when a directory below was removed: the kernel does not tell the watch of that directory itself. */
 static void on_removed(void *watched, const char *name) {
         const Origin *o = watched;
         _cleanup_free_ char *path = NULL;
@@ -224,7 +224,7 @@ static void on_removed(void *watched, const char *name) {
         on_directory_gone(below);
 }
 
-/* The removal of the directory is another event, unless events were lost. */
+/* Called when the attributes changed, or when events were lost. The removal of the directory is another event. */
 static void on_attrs(void *watched) {
         Origin *o = watched;
         uint64_t id;
@@ -282,7 +282,7 @@ static void origin_changed(Origin *o) {
                         group_settings_changed(g);
 }
 
-/* The nearest unit: processes may have moved into cgroups below it. */
+/* Returns the nearest origin that is a unit: processes may have moved into cgroups below their unit's. */
 static const Origin *origin_of_unit(const Origin *o) {
         while (o && !o->unit)
                 o = o->parent;
@@ -296,7 +296,8 @@ const Settings *origin_environment(const Origin *o) {
         return o ? &o->environment : &none;
 }
 
-/* Forgets them for good: a process keeps the environment that it was started with, whatever the unit says later. */
+/* Removes wishes of clients that come from the unit's environment, for good: a process keeps the environment that it
+ * was started with, whatever the unit says later. */
 static void forget_wishes(const Origin *o) {
         Group *g, *tmp;
         Client *c;

@@ -25,7 +25,7 @@ typedef struct Origin Origin;
 typedef enum OriginOwner {
         ORIGIN_OWNER_UNKNOWN, /* there is no directory, or it is not visible */
         ORIGIN_OWNER_ROOT,
-        ORIGIN_OWNER_OTHER, /* or anybody */
+        ORIGIN_OWNER_OTHER, /* a user other than root */
 } OriginOwner;
 
 /* An attribute that is no setting: user.xsched.label.namespace, ... */

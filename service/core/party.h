@@ -10,7 +10,7 @@
  * can make either.
  *
  * What runs outside of the users' slices belongs to a service of the system, an engine or a container, and may be
- * started there for several users: in such a party, a group with clients of one user only (user_of() in user.h) is
+ * started there for several users: In such a party, a group with clients of one user only (user_of() in user.h) is
  * owned by that user, and all other groups have one common owner; within a group, clients with settings of their own
  * are owned by their users. A group that has had clients of several users stays in common until its last client leaves,
  * so that a stranger's visit does not move the group twice.

@@ -115,7 +115,7 @@ static void slot_clear(PageSlot *s) {
         atomic_store_explicit(&s->hooked, HOOKED_UNKNOWN, memory_order_relaxed);
 }
 
-/* Also frees a queue whose making failed halfway. */
+/* Frees the queue. It may be incomplete, when queue_new() has failed. */
 Queue *queue_free(Queue *q) {
         if (!q)
                 return NULL;
@@ -264,7 +264,7 @@ int queue_adopt(Client *c, uint64_t id, uint32_t slot, const QueueParameters *p,
         q->wish = kept->wish;
         q->suspended = kept->suspended;
         c->slots[slot].word = page_slot_adopt(q->page_slot);
-        r = queue_link(q, UINT_MAX); /* what it had, it keeps */
+        r = queue_link(q, UINT_MAX); /* no limit: what the client had before the restart, it keeps */
         if (r < 0)
                 return r;
         q->manager->next_queue_id = MAX(q->manager->next_queue_id, id + 1);

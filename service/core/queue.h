@@ -66,8 +66,8 @@ struct Queue {
         uint64_t expected_ns;        /* the last PageSlot.expected_ns: forecast_heard() */
         uint64_t seen_ns;            /* when the slot was last looked at */
         uint64_t mark_ns, flight_ns; /* edges.h: time of the last mark, and the client's count of time in flight then */
-        /* edges.h: when it was let run (0: it has been seen to launch since); what the policy had counted of it then,
-         * and what the client had counted as in flight. */
+        /* edges.h: when its verdict became run (0: it was seen to launch since), the run time that the policy had
+         * counted by then, and the time in flight that the client had counted. */
         uint64_t given_ns, given_counted_ns, given_flight_ns;
         uint64_t given_wakes;    /* Entity.n_wakes then; UINT64_MAX: another queue of the entity was ready, too */
         bool tail;               /* it is held with launches still in flight: tail.h */

@@ -14,7 +14,7 @@ static uint64_t submitted(const Queue *q) {
         return atomic_load_explicit(&q->page_slot->submitted, memory_order_relaxed);
 }
 
-/* A queue's pauses can be learned only while no other queue of its entity is ready. */
+/* Whether no other queue of its entity is ready: otherwise its pauses are no pauses of the entity. */
 static bool is_by_itself(const Queue *q) {
         return q->entity && q->entity->n_ready == (unsigned) q->counted_ready;
 }

@@ -5,12 +5,13 @@
  * Quick queues: they become ready and idle faster than the service can act on it
  *
  * An edge costs the client a write to an eventfd, and the service a turn: together more than a tiny launch takes, and a
- * client that waits for each launch makes two edges per launch. So a queue with edges that close together tells none
- * while it counts as ready, and is polled instead: every QUICK_LOOK_NS while others are ready on its device, when one
- * becomes ready that was not, and every QUICK_REST_NS while no other is. A pause that has only begun is looked at
- * once more, QUICK_PAUSE_NS later, before it counts. So others hear of its last launch QUICK_LOOK_NS + QUICK_PAUSE_NS
- * late at most. A quick queue that counts as idle tells its ready edge at once, and is not polled. A queue that is
- * about to be held is watched for all edges, before the word is written. Only queues of contended devices are polled.
+ * client that waits for each launch makes two edges per launch. So a queue whose edges come that close together tells
+ * no edges while it counts as ready, and is polled instead: every QUICK_LOOK_NS while others are ready on its device,
+ * when one becomes ready that was not, and every QUICK_REST_NS while no other is. A pause that has only begun is looked
+ * at once more, QUICK_PAUSE_NS later, before it counts. So others hear of its last launch QUICK_LOOK_NS +
+ * QUICK_PAUSE_NS late at most. A quick queue that counts as idle tells its ready edge at once, and is not polled. A
+ * queue that is about to be held is watched for all edges, before the word is written. Only queues of contended devices
+ * are polled.
  *
  * Its run time between two looks is taken from the page's own count (edges.h). That works only while no other queue of
  * its entity is ready; else the queue is not quick.
@@ -72,9 +73,9 @@ bool quick_heard(Queue *q);
 /* Whether the queue need not tell its edges at present. */
 bool quick_takes(const Queue *q);
 
-/* The queue tells no edges from now on and is polled; or it tells them again. */
+/* quick_begin(): the queue tells no edges from now on, and is polled. quick_end(): it tells its edges again. */
 void quick_begin(Queue *q);
 void quick_end(Queue *q);
 
-/* Called before the device is dispatched: looks at its quick queues that were not looked at for long. */
+/* Called before the device is dispatched: looks at those of its quick queues whose last look was long ago. */
 void quick_look(Device *d);

@@ -248,7 +248,7 @@ static int compare_devices_by_rank(const void *a, const void *b) {
         return c != 0 ? c : compare(device_amount(y), device_amount(x));
 }
 
-/* Returns how many. */
+/* Chooses the devices that the frame has. Returns their number. */
 static unsigned choose_devices(Record *r) {
         PendingDevice *order[PENDING_DEVICES_MAX];
         unsigned n = 0;

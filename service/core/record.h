@@ -13,9 +13,9 @@
  *
  * Memory is bounded, and users share the bound. A frame names RECORD_GROUPS_MAX groups. If there are more, users take
  * turns, each with the group first that ran and waited longest; the other groups are summed up per device, as "others".
- * So are groups beyond RECORD_USER_GROUPS_MAX of a user in a frame, names beyond RECORD_USER_NAMES_MAX of a user in the
- * whole record, and names that are too long. The sums are complete. A frame has RECORD_DEVICES_MAX devices, users
- * taking turns likewise; other devices are left out. The record takes 8 MiB at most.
+ * "Others" also has groups beyond RECORD_USER_GROUPS_MAX of a user in a frame, names beyond RECORD_USER_NAMES_MAX of a
+ * user in the whole record, and names that are too long. The sums are complete. A frame has RECORD_DEVICES_MAX devices,
+ * users taking turns likewise; other devices are left out. The record takes 8 MiB at most.
  *
  * Pure.
  */

@@ -9,7 +9,7 @@
 #include "observer.h"
 #include "usage.h"
 
-/* One step: at most so many entities, and no further one after this time. Edges wait for its end. */
+/* Limits of one step: so many entities, and no further one after this time. Edges wait until the step ends. */
 #define STEP_OBJECTS 8U
 #define STEP_NS      (30 * NSEC_PER_USEC)
 
@@ -112,7 +112,7 @@ int recorder_step(Recorder *r) {
 static int on_work(sd_event_source *s, void *userdata) {
         Recorder *r = userdata;
 
-        /* A reader of the record may have finished the frame. */
+        /* A call for the record may have finished the frame already. */
         if (!r->armed || recorder_step(r) == 0)
                 return sd_event_source_set_enabled(s, SD_EVENT_OFF);
         return 0;

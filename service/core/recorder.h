@@ -8,7 +8,7 @@
  * the earliest RECORDER_INTERVAL_NS after the last reading, and an idle service sleeps. Reading has the lowest priority
  * of the loop, and is done in steps between which verdicts are written. An event costs a look at a flag.
  *
- * The counts of an entity that is removed are added then.
+ * The counts of an entity are added when it is removed.
  */
 
 #include "entity.h"

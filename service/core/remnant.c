@@ -64,7 +64,7 @@ void remnants_expire(Entity *e, uint64_t now) {
                 Remnant *next = r->next;
 
                 if (now >= r->until)
-                        remnant_end(r, now); /* the entity stays while it has another remnant */
+                        remnant_end(r, now); /* `next`, if there is one, keeps the entity */
                 r = next;
         }
 }

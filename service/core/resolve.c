@@ -37,7 +37,7 @@ static void group_resolve_onto(const Group *g, const SettingsLayer *layers, size
         group_lower_kept(g, ret);
 }
 
-/* Returns whether the client has become lower than its group. */
+/* Applies what lowers the client. Returns whether it then has less than its group. */
 static bool client_lower(const Client *c, SettingsResolved *r) {
         SettingsLayer layers[CLIENT_OWN_LOWERING];
 
@@ -232,7 +232,7 @@ void group_resolve_copy(Group *copy, const Settings *stored) {
         (void) group_note_lowering(copy);
         size_t n = group_layers(copy, layers);
         settings_base_resolve(layers, n, manager_lookup_class, copy->manager, &copy->kept.base);
-        copy->kept.lowering = NULL; /* it is the group's: group_lower_kept() collects the copy's own */
+        copy->kept.lowering = NULL; /* the list is the group's: group_lower_kept() makes one for the copy */
         copy->kept.n_lowering = 1;
         copy->kept.lowered = copy->kept.base.all.resolved;
         group_lower_kept(copy, &copy->kept.lowered);

@@ -15,7 +15,7 @@ void group_resolve(Group *g);
 
 /* Resolves a copy of a group (`*copy = *g`) whose `override`, `lowering` or `lowering_uid` was edited, as if the group
  * itself had been, with `stored` (NULL: nothing) as its stored settings. `copy->resolved` is the result. The copy owns
- * nothing, and is good for nothing else. */
+ * nothing, and must not be used for anything but its `resolved`. */
 void group_resolve_copy(Group *copy, const Settings *stored);
 
 /* The parts of group_settings_changed() before and after its clients' settings, which spread.h resolves in steps. */

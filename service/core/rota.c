@@ -142,7 +142,7 @@ static void everybody_goes(Entity *e) {
                 sit_out(e, q, false);
 }
 
-/* A client that runs already goes on, whatever the others do. */
+/* Lets only the runner launch. It waits while others have launches on the device, unless it launches already. */
 static void one_goes(Entity *e, const Members *m, uint64_t now) {
         bool awaits = m->runner && now < e->rota.tail_until && others_fly(e, m->runner), waits = false;
         Queue *q;

@@ -92,7 +92,8 @@ void tail_leave(Queue *q) {
         tail_end(q, now_ns());
 }
 
-/* Drivers do not tell when they have carried out an order, but how long that takes is known. */
+/* Sets when to look whether a driver has taken the entity's queues off. The driver does not tell, but the usual time is
+ * known. */
 static void look_later(Entity *e, uint64_t now) {
         e->tail_look_at = now + e->tail_look_ns;
         e->tail_look_ns = MIN(2 * e->tail_look_ns, (uint64_t) LADDER_IGNORED_NS);

@@ -14,7 +14,7 @@
 #include "taping.h"
 #include "usage.h"
 
-/* So much is sent at a time, so that edges are looked at in between. */
+/* Number of bytes that are sent at a time; edges are looked at in between. */
 #define SEND_MAX ((size_t) 64 << 10)
 
 /* Sending comes after verdicts and answers. */
@@ -197,7 +197,7 @@ static void device_tell_usage(Device *d, uint64_t now) {
         taping_write(d->taped->taping, &r);
 }
 
-/* The reader wants no more. */
+/* Called when the reader shuts down its side: writes the end of the recording. */
 static void taping_finish(Taping *t) {
         uint64_t now = now_ns();
         const TapeRecord lost = {.kind = TAPE_LOST, .lost = t->lost}, end = {.kind = TAPE_END, .at_ns = now};
@@ -237,7 +237,7 @@ void taping_end(Manager *m) {
 
 /* --- sending --- */
 
-/* The reader has all that was kept. */
+/* Called when all kept records are sent: tells the reader how many were lost, and begins the devices anew. */
 static void taping_caught_up(Taping *t) {
         const TapeRecord lost = {.kind = TAPE_LOST, .lost = t->lost};
 
@@ -253,7 +253,7 @@ static void taping_caught_up(Taping *t) {
         (void) taping_begin_devices(t);
 }
 
-/* < 0: the reader is gone. */
+/* Sends the text as far as the socket takes it. Returns < 0 when the reader is gone. */
 static int taping_send(Taping *t) {
         size_t n = MIN(taping_kept(t), SEND_MAX);
         ssize_t sent = n > 0 ? send(t->fd, t->text.data + t->n_sent, n, MSG_DONTWAIT | MSG_NOSIGNAL) : 0;
@@ -343,7 +343,7 @@ static int taping_start(Taping *t) {
         return r < 0 ? r : taping_begin_devices(t);
 }
 
-/* Attached once and for ever: without a recording it does nothing. */
+/* Adds the observer with the first recording. It stays, and does nothing without a recording. */
 static int taping_observe(Manager *m) {
         if (m->taping_observed)
                 return 0;

@@ -123,7 +123,7 @@ static bool make_room(Totals *t) {
 static TotalsEntry *add(Totals *t, const char *name, bool lasts) {
         if (strlen(name) >= TOTALS_NAME_MAX)
                 return NULL;
-        /* Entries that last and those that do not have separate limits. */
+        /* Lasting entries and other entries have separate limits. */
         if (lasts ? !make_room(t) : HASH_COUNT(t->by_name) - t->n_lasting >= TOTALS_MAX - TOTALS_LASTING_MAX)
                 return NULL;
         TotalsEntry *e = t->free;

@@ -141,7 +141,8 @@ int waits_of_group(Group *g, wait_each_t each, void *userdata) {
         return r;
 }
 
-/* One line is shown for all queues of one entity. */
+/* Whether the queue is the first of its entity in the client's page: an entity has one wait, however many queues it
+ * has. */
 static bool is_first_of_entity(const Client *c, uint32_t slot) {
         for (uint32_t i = 0; i < slot; i++)
                 if (c->slots[i].queue && c->slots[i].queue->entity == c->slots[slot].queue->entity)
@@ -149,7 +150,7 @@ static bool is_first_of_entity(const Client *c, uint32_t slot) {
         return true;
 }
 
-/* Limit of the queues that are looked at: a client with more has few entities all the same. */
+/* Number of queues of a client that are looked at. A client with more queues mostly has few entities. */
 #define CLIENT_QUEUES_MAX 64U
 
 int waits_of_client(Client *c, wait_each_t each, void *userdata) {

@@ -276,7 +276,7 @@ static int freezer_get(Manager *m, const char *unit, Freezer **ret) {
 
 /* --- groups --- */
 
-/* Units that are needed to ask for a thaw, or for anything else. */
+/* Units that are never frozen: a person needs them to ask for a thaw, or for anything else. */
 static const char *const spared_units[] = {
                 "*.slice",
                 "init.scope",

@@ -8,10 +8,10 @@
  * (overdue.h). If the group's class has Freeze=yes, its unit is frozen as well, by systemd's FreezeUnit, and never by
  * writing cgroup.freeze, which systemd would not notice.
  *
- * Only whole units of the system's manager are frozen, while they have clients. Two kinds are not: those that others
- * need to get anything done, the service itself, the bus, systemd's own, and sessions, in which the person may sit who
- * would resume it; and those with a queue in them that may run, on whichever device and in whichever group below. A
- * unit is thawed as soon as one may.
+ * Only whole units of the system's manager are frozen, while they have clients. Two kinds of units are not frozen.
+ * First, those that people need to resume anything: the service itself, the bus, systemd's own units, and sessions.
+ * Second, those with a queue that may run, on any device and in any group below. A frozen unit is thawed as soon as one
+ * of its queues may run.
  *
  * A freezer belongs to a unit. Invariant: a unit that the service may have frozen is in the record, a file of the
  * runtime directory, from before the call until after the thaw. So it is thawed in any case: at an orderly end

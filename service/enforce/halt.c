@@ -3,8 +3,8 @@
 /*
  * Halted clients
  *
- * A cgroup is in the table while it has clients. That it was removed is not told to a watch in it: one that is joined
- * is looked at anew.
+ * A cgroup is in the table while it has clients. The kernel does not tell a watch on a file of a cgroup that the cgroup
+ * was removed. So when a client joins a cgroup, its watch is made anew if need be.
  */
 
 #include <fcntl.h>
@@ -20,7 +20,7 @@
 #include "service/core/client.h"
 #include "service/core/observer.h"
 
-/* The kernel reports a cgroup every 10 ms at most, and events are read at this rate. */
+/* Events are read at most at this rate. The kernel reports changes of one cgroup at most every 10 ms. */
 #define RATE_INTERVAL_USEC (UINT64_C(50) * 1000)
 #define RATE_BURST         20U
 

@@ -12,8 +12,8 @@
  * processes have stopped. The kernel reports changes of the file, at most every 10 ms. Each cgroup with clients has one
  * watch.
  *
- * A unit that the service itself has frozen (freeze.h) is not halted: it is held, and thawed at its turn, which would
- * never come if it counted as idle.
+ * A unit that the service itself has frozen (freeze.h) is not halted: It is held, and thawed when it has its turn,
+ * which would never come if it counted as idle.
  */
 
 #include "service/core/manager.h"

@@ -13,7 +13,8 @@
 #include "service/core/turn.h"
 #include "service/settings/xsched-conf.h"
 
-/* Interval of looks; the second one comes when FreezeAfter= is over. 0: no unit is frozen for a hold. */
+/* Returns the time between two looks: the second look is due when FreezeAfter= is over. 0: no unit is frozen for a
+ * hold. */
 static uint64_t look_interval(const Entity *e) {
         const Classes *classes = &e->device->manager->config->classes;
 
@@ -75,7 +76,7 @@ void overdue_reconsider(Group *g) {
         }
 }
 
-/* A queue that is taken off the device is as good as drained. */
+/* Whether the queue has launches in flight. A queue that is taken off the device counts as drained. */
 static bool queue_is_busy(const Queue *q) {
         if (ladder_queue_is_off(q) || (q->privileged && privileged_state(q->client) == PRIVILEGED_HELD))
                 return false;

@@ -76,7 +76,7 @@ static int record_parse(const char *text, PauseRecord *ret) {
         r.pid = pid;
         r.mode = (KfdPrivilegedMode) m;
 
-        /* Accept only what record_print() would write. */
+        /* Accepts only a text that record_print() would write. */
         (void) record_print(&r, again);
         if (!streq(text, again))
                 return -EBADMSG;

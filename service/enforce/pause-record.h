@@ -5,15 +5,15 @@
  * Pause record: a file for each process that is, or may be, paused by privilege
  *
  * A pause of CRIU_OP outlives the service and its pausers. So it is recorded before it is made, and the record is
- * removed after it was undone: a later process finds every pause in force, and perhaps one that is not, which is
- * harmless to undo. The directory is below /run, because a pause does not survive the kernel either, and a synced write
- * is cheap there. The boot id guards against a directory that survives a boot.
+ * removed after it was undone: A later process finds a record of every pause in force, and perhaps of one that was
+ * never made, which is harmless to undo. The directory is below /run, because a pause does not survive the kernel
+ * either, and a synced write is cheap there. The boot id guards against a directory that survives a boot.
  *
  * A file is written aside, synced and renamed, and the directory is synced: the file is complete or absent. An
  * unreadable file is set aside under a name that ends in ".bad", for the administrator.
  *
- * Names of files begin with "hold-", and texts with "xsched-hold", as every version has written them: a service finds
- * what the one before an upgrade has left.
+ * Names of files begin with "hold-", and texts with "xsched-hold", as every version has written them: so a service
+ * finds records from before an upgrade.
  *
  * A process that handles a record has its lock, a byte of the directory's lock file, which the kernel releases when
  * that process ends.
@@ -53,7 +53,7 @@ int pause_record_each(int dir, pause_record_each_t each, void *userdata);
 
 int pause_record_set_aside(int dir, const char *name);
 
-/* Whether the record is obsolete: its process, or its boot, has ended. */
+/* Whether the record is obsolete: its process has ended, or it is from an earlier boot. */
 bool pause_record_is_over(const PauseRecord *r);
 
 /* Returns an fd that keeps the lock; -EAGAIN: another process has it. `wait`: waits for the lock instead. */

@@ -27,7 +27,7 @@ typedef struct Pauser {
         KfdTarget target;
         bool is_open;
         bool is_recorded;
-        bool wanted, requested; /* requested: since it was last looked at */
+        bool wanted, requested; /* requested: a request came since the last look */
         bool expired;
         bool ends;
         uint64_t until_ns, retry_at_ns;
@@ -50,7 +50,7 @@ static void reply(Pauser *p, int error) {
                         .release_ns = p->target.costs.release_ns,
         };
 
-        /* The service has gone, or does not read: the pauser goes on the same way. */
+        /* An error is ignored: whether the service is gone or does not read, the pauser goes on. */
         (void) send(p->options->socket, &m, sizeof(m), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
@@ -259,7 +259,7 @@ int pauser_run(const PauserOptions *o, const KfdTargetSys *sys) {
         if (pidfd < 0 || start_time != o->start_time)
                 return pidfd == -ESRCH || pidfd >= 0 ? 0 : pidfd;
 
-        /* A former pauser of this process may be about to end. */
+        /* Waits for the lock: a former pauser of this process may be about to end. */
         _cleanup_close_ int lock = pause_record_lock(o->dir, o->pid, true);
         if (lock < 0)
                 return lock;

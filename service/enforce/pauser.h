@@ -24,7 +24,7 @@
 
 #define PAUSER_SOCKET_FD 3
 
-/* Exit status of "undo": nothing failed, but a living pauser still has its pause. */
+/* Exit status of "undo": no pause was left because of an error, but a living pauser still has one. */
 #define PAUSER_EXIT_LIVES 75
 
 typedef struct PauserRequest {

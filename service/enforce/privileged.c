@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Holds by privilege: asking for them
+ * Privileged holds: starts pausers, and tells them what is wanted
  */
 
 #include <config.h>
@@ -31,7 +31,7 @@
 #define RUNTIME_DIR "/run/xschedd"
 #define PAUSER_NAME "xsched-holder"
 #define RELEASE_MAX_NS                                                                                                 \
-        (2 * PAGE_LEASE_NS) /* a pauser that has not ended its pause by then is killed, and another one undoes it */
+        (2 * PAGE_LEASE_NS) /* a pauser whose pause has not ended by then is killed, and the pause is undone */
 #define DEATHS_MAX    3U    /* deaths of a client's pausers, after which the rung is given up */
 #define FORMER_MAX    15U   /* tries to undo a former service's pauses while one of its pausers lives: 30 s */
 #define NUMBER_SIZE   24U
@@ -270,7 +270,7 @@ static void pc_take_reply(PrivilegedClient *pc, const PauserReply *m) {
                 else if (!pc->wanted && m->wanted == 0)
                         pc_set_state(pc, pc->state == PRIVILEGED_FAILED ? PRIVILEGED_FAILED : PRIVILEGED_RUNNING);
                 else if (m->expired)
-                        pc_set_state(pc, PRIVILEGED_RUNNING); /* asked for again with the next renewal */
+                        pc_set_state(pc, PRIVILEGED_RUNNING); /* the next renewal asks for the hold again */
         }
         if (m->error < 0 && m->state == KFD_TARGET_UNSURE && !pc->complained) {
                 pc->complained = true;

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Privileged holds: carried out by a pause of the whole process, where it cannot stop its own queues
+ * Privileged holds: a hold of a process that cannot stop its own queues, by a pause of the whole process
  *
  * Off unless PrivilegedPreemption= says otherwise. A privileged hold stops a whole process, with all its queues on all
  * its GPUs; therefore it lasts only while every queue of the client has the verdict hold, and ends as soon as one may

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Accounting: how run time is counted of an entity that is alone on a device
+ * Accounting: how the run time of an entity that is alone on a device is counted
  *
  * While several entities want a device, all their launches are tracked. An entity that is alone need not be watched for
  * others. This setting says how its time is counted then (account.h).
@@ -23,7 +23,7 @@ typedef enum Accounting {
 const char *accounting_to_string(Accounting v);
 int accounting_from_string(const char *s);
 
-/* What holds for a group with `own` on a device with `device`. */
+/* Combines the setting of a group, `own`, with that of a device. */
 static inline Accounting accounting_combine(Accounting own, Accounting device) {
         return own == ACCOUNTING_AUTO ? device : own;
 }
@@ -33,9 +33,9 @@ static inline bool accounting_is_lower_or_equal(Accounting a, Accounting b) {
         return a == b || a == ACCOUNTING_EXACT;
 }
 
-/* How a number was made: the coarsest of the ways that have a part in it. */
+/* How a run time was counted. If it was counted in several ways, the least exact of them. */
 typedef enum AccountSource {
-        ACCOUNT_NONE, /* it was not */
+        ACCOUNT_NONE, /* nothing was counted */
         ACCOUNT_TRACKED,
         ACCOUNT_DRIVER,
         ACCOUNT_SAMPLED,

@@ -155,7 +155,7 @@ static int name_of(const char *path, char ret[static SETTINGS_CLASS_MAX]) {
         return 0;
 }
 
-/* A [Match] section with a bad line might match more than its author meant, so the former section stays. */
+/* Keeps the former [Match] section when the new one has a bad line: it might match more than its author meant. */
 static int match_restore(const char *path, const ConfContext *context, Reading *reading) {
         const Match *former = reading->last_good ? &reading->last_good->match : NULL;
 

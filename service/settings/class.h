@@ -7,8 +7,9 @@
  * NAME.class in classes.d of /etc/xsched, /run/xsched and /usr/lib/xsched, with drop-ins in NAME.class.d/. A class
  * holds only the keys that its files give. The class "default" always exists, with or without a file.
  *
- * [Match] says whose class it is by itself. Of several classes that match, the first by name is taken, and counts as if
- * it had been assigned there: it comes below what the unit itself says, and above what its slices say.
+ * [Match] selects the processes that have the class without being assigned to it. Of several classes that match, the
+ * first by name is taken, and counts as if it had been assigned there: it comes below what the unit itself says, and
+ * above what its slices say.
  */
 
 #include "common/conf-files.h"
@@ -74,12 +75,12 @@ extern const ConfType conf_type_percent; /* into uint32_t */
         CLASS_ITEM_##TYPE(type, SETTINGS_##KEY, #Name, field, min, max)
 #define CLASS_SETTINGS_ITEMS(type) SETTING_ROWS(CLASS_ITEM, type)
 
-/* What a missing one of them is. */
+/* The default of a setting that the file does not give. */
 #define CLASS_DEFAULT(arg, KEY, Name, name, field, TYPE, min, max, usual, ...) .field = usual,
 #define CLASS_SETTINGS_DEFAULT                                                                                         \
         { SETTING_ROWS(CLASS_DEFAULT, ) }
 
-/* The first that matches; NULL when none does. Those that match `except` (may be NULL) do not count. */
+/* Returns the first class that matches; NULL when none does. Ignores classes that match `except`, which may be NULL. */
 const Class *classes_match(const Classes *c, const MatchFacts *f, const MatchFacts *except);
 
 /* [Class] and [Match], for the test that compares it with the manual page. */

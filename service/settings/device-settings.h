@@ -65,7 +65,7 @@ bool device_settings_has_threshold(const DeviceSettings *s);
 /* A value of a configuration, in the unit of the bus. */
 uint64_t device_key_get(const DeviceKey *k, const PolicyConfig *c);
 
-/* By its name. -EINVAL when there is none such. */
+/* Set the value by its name. -EINVAL: there is no such value. */
 int device_settings_set_preemption(DeviceSettings *s, const char *name);
 int device_settings_set_accounting(DeviceSettings *s, const char *name);
 
@@ -74,7 +74,7 @@ int device_settings_set_accounting(DeviceSettings *s, const char *name);
 #define DEVICE_FORGET_PREEMPTION (1U << (DEVICE_KEYS_N + 1))
 #define DEVICE_FORGET_ACCOUNTING (1U << (DEVICE_KEYS_N + 2))
 
-/* The keys that it names, as such a set. */
+/* Returns the set of keys that are set. */
 unsigned device_settings_keys(const DeviceSettings *s);
 
 /* Adds the key, by its name on the bus, to *keys. -ENOENT when there is no such key. */
@@ -83,6 +83,6 @@ int device_forget_from_string(const char *key, unsigned *keys);
 /* From now on the configuration decides these keys. */
 void device_settings_forget(DeviceSettings *s, unsigned keys);
 
-/* The keys that `from` names replace those of *s, or the values in force. */
+/* Applies the keys that `from` sets: to *s, or to the values in force. */
 void device_settings_merge(DeviceSettings *s, const DeviceSettings *from);
 void device_settings_apply(const DeviceSettings *s, const PolicyOps **ops, PolicyConfig *c);

@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * What a device's configuration says beside its policy: how much may be in flight, and how awake the service is
+ * Device tuning: the configuration of a device beside its policy: how many launches may be in flight, how far holds
+ * reach, how time is counted, and how fast the service has to wake
  */
 
 #include <stdbool.h>
@@ -21,12 +22,12 @@ typedef struct DeviceTuning {
          * that can be taken off the device. */
         bool threshold_by_level;
         uint32_t budget_us;      /* in-flight time under contention; 0: only the threshold counts */
-        uint32_t lead_us;        /* how long before a launch is expected to end the next may follow */
-        uint64_t busy_poll_ns;   /* how long the service looks on for events before it sleeps, while it is contended */
-        uint64_t cpu_latency_ns; /* how long waking a sleeping CPU may take meanwhile; NSEC_INFINITY: as it does */
+        uint32_t lead_us;        /* the next launch may follow so long before the one in flight is expected to end */
+        uint64_t busy_poll_ns;   /* under contention, the service polls for so long before it sleeps */
+        uint64_t cpu_latency_ns; /* under contention, waking a CPU may take so long; NSEC_INFINITY: no limit */
         Preemption preemption;   /* how far holds reach on this device */
         KfdPrivilegedMode privileged; /* how the service may hold whole processes */
         Accounting accounting;        /* how time is counted of an entity that is alone on it */
-        bool adaptive;                /* what drains sooner than it could be taken off is left to drain */
-        bool allow_mes;               /* beyond the gate on GPUs that MES schedules, too */
+        bool adaptive;                /* a queue that drains sooner than it could be taken off is left to drain */
+        bool allow_mes;               /* holds reach beyond the gate on GPUs that MES schedules, too */
 } DeviceTuning;

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * JSON: building what is shown and what is kept, and reading back what was kept
+ * JSON: writes and reads the records that the service shows and keeps
  *
  * Everything returns 0 or a negative errno. json_add() takes the value, also when it fails; a NULL value is -ENOMEM, so
  * that the call may contain a constructor.

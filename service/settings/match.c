@@ -154,7 +154,7 @@ static int add_word(Match *m, const MatchPattern *where, char *word) {
         return match_add(m, &p);
 }
 
-/* "!a b" excludes both, as in systemd's files. */
+/* Adds a list of words. "!a b" excludes both, as in systemd's files. */
 static int add_words(Match *m, const MatchPattern *where, const char *value) {
         _cleanup_free_ char *copy = strdup(value);
         MatchPattern p = *where;

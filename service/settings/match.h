@@ -4,17 +4,17 @@
 /*
  * Match: the [Match] section of a class, which selects processes by cgroup, user and executable
  *
- * Conditions of several keys must all hold, of the values of one key one is enough. A value that begins with '!'
- * excludes: the condition fails when it fits, and a key with nothing but such values holds for all the rest. What is
- * not there (a process in no container) fits no value. What is unknown (the user, in a group of several users'
- * processes) holds no condition about it.
+ * The conditions of all keys must hold; of the values of one key, one is enough. A value that begins with '!' excludes:
+ * the condition fails when it fits, and a key with nothing but such values holds for all the rest. A fact that does not
+ * exist (the container of a process that is in none) fits no value. If a fact is unknown (the user of a group with
+ * processes of several users), no condition about it holds.
  *
- * Where a line of it cannot be taken, the rest of the section would say something else than was meant, and more
- * processes may fit than were meant. So such a section is `broken` as a whole.
+ * If a line is not valid, the rest of the section may match more processes than its author meant. So such a section is
+ * `broken` as a whole.
  *
- * Some facts can be forged. A process chooses what it executes, the owner of a delegated unit (a user's own manager, a
- * container's payload) chooses the names below it, and who starts a pod chooses what its annotations claim. A class
- * that fits only by such facts may lower, and never raise: the caller says which facts it passes.
+ * Some facts can be forged. A process chooses what it executes. The owner of a delegated unit (a user's own manager, a
+ * container's payload) chooses the names of cgroups below it. The user who starts a pod chooses its annotations. A
+ * class that fits only by such facts may lower, and never raise: the caller says which facts it passes.
  */
 
 #include <sys/types.h>
@@ -83,14 +83,14 @@ void match_facts_trusted(const char *cgroup, size_t named, uid_t uid, MatchFacts
 /* All facts, forgeable ones included. */
 void match_facts_all(const char *cgroup, uid_t uid, const char *executable, MatchFacts *ret);
 
-/* Adds a label to facts made before. What is beyond MATCH_LABELS_MAX does not count. The strings stay the caller's. */
+/* Adds a label to facts made before. Ignores labels beyond MATCH_LABELS_MAX. The strings stay the caller's. */
 void match_facts_add_label(MatchFacts *f, const char *key, const char *value);
 
 /* The keys of the section, for ConfSection; in the order of MatchKey. */
 extern const ConfItem match_items[_MATCH_KEY_MAX];
 
-/* One line of it: `value` is a list of words, "" forgets what the key had. -EINVAL: nothing was taken, and it is
- * broken. `item` NULL: a line that could not be read. */
+/* Takes one line of the section: `value` is a list of words; "" removes the key's former words. -EINVAL: nothing was
+ * taken, and the section is broken. `item` NULL: the line could not be read. */
 int match_assign(Match *m, const ConfItem *item, const char *value, const char *file, unsigned line);
 
 /* A pattern of this key. */

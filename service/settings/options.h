@@ -21,10 +21,11 @@ typedef struct Options {
         const char *socket;      /* of the service's own; NULL: none */
         const char *config_file; /* NULL: the installed one */
         const char *classes_dir; /* NULL: the installed ones */
-        bool thaw;               /* nothing but to clean up after a service that is gone */
+        bool thaw;               /* only thaws units that a service that has ended left frozen */
         int log_level;           /* -1: as configured */
         int log_target;          /* LogTarget; -1: as configured */
 } Options;
 
-/* > 0: go on. 0: everything was said (--help, --version), end well. Negative: a line on stderr says what is wrong. */
+/* Returns > 0: go on. 0: the text of --help or --version was printed, exit with success. Negative: a line on stderr
+ * says what is wrong. */
 int options_parse(int argc, char *argv[], Options *ret);

@@ -119,7 +119,7 @@ static void devices_free(OverridesDevice **devices) {
         }
 }
 
-/* Empty settings are none. */
+/* Adds the settings of a device, unless they are empty. */
 static int add_device(OverridesDevice **devices, const char *id, const DeviceSettings *settings) {
         if (device_settings_is_empty(settings))
                 return 0;
@@ -157,7 +157,7 @@ static DeviceSettings changed_device(const Overrides *s, const char *id, const D
         return settings;
 }
 
-/* All devices as they are after the change. */
+/* Makes a copy of the stored settings of all devices, with the change. */
 static int changed_devices(
                 const Overrides *s, const char *id, const DeviceSettings *set, unsigned forget, OverridesDevice **ret) {
         const DeviceSettings changed = changed_device(s, id, set, forget);
@@ -206,7 +206,8 @@ void overrides_done(Overrides *s) {
                         complain(why, __VA_ARGS__);                                                                    \
         } while (false)
 
-/* A time without a unit is in microseconds, as it is written here. What people write has seconds there. */
+/* Takes one setting. In this file a time without a unit is in microseconds; in the files that people write it is in
+ * seconds. */
 static int parse_setting(Settings *ret, const char *key, json_object *v) {
         int k = settings_key_from_string(key);
 
@@ -226,7 +227,8 @@ static void parse_settings(json_object *o, const char *name, Settings *ret, char
         }
 }
 
-/* What is no boot id is no boot. Cut off, it could end within a character, and would be no JSON when it is written. */
+/* Ignores a boot id that is too long. If it were cut off, it could end within a character, and make invalid JSON
+ * when it is written. */
 static void parse_boot(OverridesEntry *e, json_object *o) {
         const char *boot = json_get_string(o, "boot");
 
@@ -346,7 +348,7 @@ static int parse_root(Overrides *s, json_object *root, char why[static OVERRIDES
         int r = parse_each(s, settings, parse_entry, why);
         if (r < 0)
                 return r;
-        /* Former versions had none. */
+        /* Files of former versions have no devices. */
         if (json_object_object_get_ex(root, "devices", &devices)) {
                 if (!json_object_is_type(devices, json_type_array))
                         complain_once(why, "its devices are no list");

@@ -7,10 +7,9 @@
  * One file in the state directory, overrides.json, with a version, read at the start and written anew as a whole with
  * every change (state-file.h). A change is in force only when it is on the disk; a change that cannot be written fails.
  *
- * They are kept by name: a unit of the system's manager by the unit's, whatever slice it is in, everything else by its
- * cgroup's path; those of devices by the id. There need not be such a group or device: it finds its settings when it
- * appears. A file that makes no sense, as a whole or in part, is kept aside for people to look at, and what of it does
- * make sense holds.
+ * Settings of a unit of the system's manager are kept by the unit's name, whatever slice it is in; those of other
+ * cgroups by the cgroup's path; those of devices by the id. The group or device need not exist: it finds its settings
+ * when it appears. A file with invalid parts is renamed and kept for people to look at; its valid parts are in force.
  */
 
 #include <uthash.h>
@@ -28,8 +27,8 @@
 typedef struct OverridesEntry {
         char *name;
         Settings settings;
-        char boot[BOOT_ID_SIZE]; /* of a cgroup's path: when and which it was, when something was stored for it */
-        uint64_t cgroup_id;      /* 0: there was none */
+        char boot[BOOT_ID_SIZE]; /* of a cgroup: the boot in which they were stored, */
+        uint64_t cgroup_id;      /* and the id that the cgroup had then; 0: there was none */
         UT_hash_handle hh;
 } OverridesEntry;
 
@@ -50,8 +49,8 @@ typedef struct Overrides {
 
 #define OVERRIDES_NULL ((Overrides){0})
 
-/* Reads the file, when there is one. > 0: there was something wrong with it (`why`, with the file's name), and it has
- * been dealt with. */
+/* Reads the file, if there is one. Returns > 0 if parts of it were invalid, which were left out; `why` then says what
+ * was wrong, with the file's name. */
 int overrides_open(const char *directory, Overrides *ret, char why[static OVERRIDES_WHY_MAX]);
 void overrides_done(Overrides *s);
 
@@ -73,13 +72,13 @@ const DeviceSettings *overrides_find_device(const Overrides *s, const char *id);
  * whatever single devices have stored of these keys is forgotten, too. On failure nothing changes. */
 int overrides_change_device(Overrides *s, const char *id, const DeviceSettings *set, unsigned forget);
 
-/* Of a group that need not exist: the name that its settings are stored by. Newly allocated. */
+/* Finds the name by which the settings of a group are stored; the group need not exist. *ret is newly allocated. */
 int overrides_name(const char *group, char **ret);
 
 /* A cgroup's path, or a unit. */
 bool overrides_name_is_valid(const char *name);
 
-/* The contents of the file. overrides_parse() adds to *s, and returns 0, > 0 when it had to leave out something
- * (`why`), -EBADMSG when it is no such file at all (`why`, too), or -ENOMEM. */
+/* Read and print the contents of the file. overrides_parse() adds to *s, and returns 0; > 0 when it left out invalid
+ * parts, which `why` names; -EBADMSG when it is no such file, `why` says why; or -ENOMEM. */
 int overrides_parse(Overrides *s, const char *text, size_t size, char why[static OVERRIDES_WHY_MAX]);
 int overrides_print(const Overrides *s, char **ret, size_t *ret_size);

@@ -216,7 +216,7 @@ int settings_set_number(Settings *s, SettingsKey k, int64_t v) {
         return 0;
 }
 
-/* The whole field, so that equal settings are equal bytes. */
+/* Writes the whole field, so that equal settings are equal bytes. */
 static int put_class(Settings *s, SettingsKey k, const char *name) {
         if (!settings_class_name_is_valid(name))
                 return -EINVAL;
@@ -342,7 +342,7 @@ static void take_values(SettingsResolved *r, unsigned *done, const Settings *s, 
         *done |= take;
 }
 
-/* Without a lookup function classes do not count. */
+/* Decides the keys by the layers, the strongest first. Without a lookup function classes are ignored. */
 static void decide(SettingsDecided *d, const SettingsLayer *layers, size_t n_layers, settings_class_lookup_t lookup,
                 void *userdata) {
         SettingsResolved *r = &d->resolved;

@@ -2,15 +2,15 @@
 #pragma once
 
 /*
- * Settings: what a person, a job, a class or a process asks for, and what comes of it
+ * Settings: the keys that a person, a job, a class or a process sets, and the values that result from all of them
  *
  * A Settings names some of the keys and leaves the others alone: `mask` says which. Settings come in layers, the first
  * layer that names a key wins it (settings_resolve()). A class that is named by a layer is right below that layer's
  * own keys, and above the layers that follow. A wish is a layer that can only lower: it is applied last, by taking the
  * smaller value.
  *
- * What a group has is its own or comes from the cgroups above; but for Weight, Max, Min and Period: those of a cgroup
- * above count for that one, among its own siblings, and are not passed on.
+ * A group inherits settings from the cgroups above, except Weight, Max, Min and Period: these belong to their own
+ * cgroup, which has them among its siblings.
  *
  * Pure: knows neither bus nor configuration. Classes are looked up through a callback.
  */
@@ -50,7 +50,7 @@ int settings_key_from_string(const char *s);
 #define SETTING_FIELD(arg, KEY, Name, name, field, TYPE, ...) SETTING_TYPE_##TYPE field;
 typedef struct Settings {
         unsigned mask;                /* 1 << SettingsKey */
-        unsigned unset;               /* of a change: the keys that it takes away; else 0 */
+        unsigned unset;               /* in a change: the keys that it removes; else 0 */
         SETTING_ROWS(SETTING_FIELD, ) /* int priority; ... */
 } Settings;
 
@@ -71,7 +71,7 @@ const char *settings_key_signature(SettingsKey k);
 const char *settings_get_name(const Settings *s, SettingsKey k);
 int64_t settings_get_number(const Settings *s, SettingsKey k);
 
-/* In words, for the log: numbers in the unit of the bus. Returns buf, or the name itself. */
+/* Formats the value for the log; numbers in the unit of the bus. Returns buf, or the name itself. */
 const char *settings_format(const Settings *s, SettingsKey k, char *buf, size_t size);
 
 /* Each returns 0, or -ERANGE when the value is out of range (-EINVAL for a name that cannot be one); *s is then
@@ -100,8 +100,8 @@ int settings_set_name(Settings *s, SettingsKey k, const char *name);
 #define SETTING_SETTER(arg, KEY, Name, name, field, TYPE, ...) SETTING_SETTER_OF(SETTING_TAKES_##TYPE, KEY, name)
 SETTING_ROWS(SETTING_SETTER, )
 
-/* From text, as a configuration file or an environment variable has it. -ENOENT: no such key; -EINVAL: not a number;
- * -ERANGE as above. */
+/* Sets the key from text, as in a configuration file or an environment variable. -ENOENT: no such key; -EINVAL: not a
+ * number; -ERANGE as above. */
 int settings_set_string(Settings *s, const char *key, const char *value);
 
 /* Whether a group without the setting inherits it from the cgroups above. */
@@ -110,16 +110,17 @@ bool settings_key_is_inherited(SettingsKey k);
 /* Whether only groups have the setting: Max, Min, Period, Accounting. */
 bool settings_key_is_of_groups(SettingsKey k);
 
-/* What a person is told about a value that was refused: "Weight must be 1..10000". Never NULL for a known key. */
+/* Returns the text for a message that refuses a value: "Weight must be " and then this, "1..10000". Never NULL for a
+ * known key. */
 const char *settings_key_range(SettingsKey k);
 
-/* The key of that name is one that the change takes away. -ENOENT when there is no such key. */
+/* Has the change remove the key of that name. -ENOENT when there is no such key. */
 int settings_unset(Settings *change, const char *key);
 
-/* Takes away what `from` unsets; then the keys that it names replace those of *s, and the others stay. */
+/* Applies a change to *s: removes the keys that `from` unsets, and sets those that it sets. Other keys stay. */
 void settings_merge(Settings *s, const Settings *from);
 
-/* The same keys with the same values. */
+/* Whether both set the same keys to the same values. */
 bool settings_is_equal(const Settings *a, const Settings *b);
 
 /* Forgets those keys of *s that `than` names with the same value. Returns whether there were any. */
@@ -154,7 +155,7 @@ typedef struct SettingsLayer {
         bool is_of_unit; /* of a cgroup below a unit: Weight, Max, Min and Period count for the unit, once */
 } SettingsLayer;
 
-/* Whether the layer can decide the key: what is not inherited is not taken from above. */
+/* Whether the layer can decide the key: a layer of a cgroup above cannot decide a key that is not inherited. */
 bool settings_layer_decides(const SettingsLayer *l, SettingsKey k);
 
 #define SETTING_RESOLVED_POLICY(type, field)
@@ -163,7 +164,7 @@ bool settings_layer_decides(const SettingsLayer *l, SettingsKey k);
         SETTING_RESOLVED_##HOME(SETTING_TYPE_##TYPE, field)
 typedef struct SettingsResolved {
         PolicySettings policy;
-        SETTING_ROWS(SETTING_RESOLVED, )        /* those that are no policy's: Accounting accounting; ... */
+        SETTING_ROWS(SETTING_RESOLVED, )        /* those that policies do not know: Accounting accounting; ... */
         SettingsSource source;                  /* the strongest source that decided any key */
         SettingsSource from[_SETTINGS_KEY_MAX]; /* who decided which key */
 } SettingsResolved;
@@ -178,8 +179,8 @@ typedef const Settings *(*settings_class_lookup_t)(const char *name, void *userd
 void settings_resolve(const SettingsLayer *layers, size_t n_layers, settings_class_lookup_t lookup, void *userdata,
                 SettingsResolved *ret);
 
-/* What layers came to, kept to put stronger layers on top of it. A stronger layer may name a class, and then no class
- * below counts: so what they came to without any class is kept as well. `done`: which keys the layers decide. */
+/* The result of some layers, kept so that stronger layers can be put on top. If a stronger layer names a class, no
+ * class below counts: so the result without any class is kept as well. `done`: the keys that the layers decide. */
 typedef struct SettingsDecided {
         SettingsResolved resolved;
         unsigned done;
@@ -202,15 +203,16 @@ void settings_resolve_onto(const SettingsBase *base, const SettingsLayer *layers
  * changed. */
 bool settings_lower(SettingsResolved *r, const Settings *wish, settings_class_lookup_t lookup, void *userdata);
 
-/* The same, for what lowers without being a wish of the process. */
+/* The same for a layer that lowers but is no wish of the process: `source` says which. */
 bool settings_lower_by(SettingsResolved *r, const Settings *wish, SettingsSource source, settings_class_lookup_t lookup,
                 void *userdata);
 
-/* Each in turn. */
+/* Lowers by each of the layers, in their order. */
 bool settings_lower_by_layers(SettingsResolved *r, const SettingsLayer *layers, size_t n,
                 settings_class_lookup_t lookup, void *userdata);
 
-/* Whether s alone would lower the key of *than; and, of two that have the key, whether a lowers it further than b. */
+/* settings_lowers(): whether s alone would lower the key of *than. settings_lowers_further(): whether of two settings
+ * that have the key, a lowers it further than b. */
 bool settings_lowers(const Settings *s, SettingsKey k, const SettingsResolved *than);
 bool settings_key_is_lower(SettingsKey k, const Settings *a, const Settings *b, const SettingsResolved *than);
 
@@ -223,17 +225,17 @@ bool settings_is_lower_or_equal(const SettingsResolved *a, const SettingsResolve
 bool settings_ask_for_no_more(
                 const Settings *s, const SettingsResolved *than, settings_class_lookup_t lookup, void *userdata);
 
-/* Forgets the keys of *s that `by` decides now, itself or by the class that it names. Of a class that *s names, and
- * that says something of them, the rest stays. */
+/* Removes the keys from *s that `by` decides now, itself or by the class that it names. If *s names a class that sets
+ * some of these keys, the class's other keys are kept. */
 void settings_give_way(Settings *s, const Settings *by, settings_class_lookup_t lookup, void *userdata);
 
-/* All that is in force, as settings. */
+/* Makes settings of all values in force. */
 void settings_from_resolved(const SettingsResolved *r, Settings *ret);
 
 /* Whether s gives the key the value that it has in *r. */
 bool settings_holds(const SettingsResolved *r, const Settings *s, SettingsKey k);
 
-/* What the group's node gets. */
+/* Returns the settings of the group's node. */
 PolicyNodeSettings settings_node(const PolicySettings *s);
 
 bool settings_policy_equal(const PolicySettings *a, const PolicySettings *b);

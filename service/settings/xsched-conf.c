@@ -125,7 +125,7 @@ static const ConfItem log_items[] = {
                 CONF_ITEM("Target", conf_type_log_target, Config, log_target, 0, 0),
 };
 
-/* What an empty assignment returns to. */
+/* The defaults, to which an empty assignment returns. */
 static Config defaults(void) {
         Config c = {
                         .device = {.policy = policy_all[0],
@@ -139,7 +139,7 @@ static Config defaults(void) {
                         .log_target = LOG_TARGET_AUTO,
         };
 
-        c.device.params.threshold = 0; /* by level */
+        c.device.params.threshold = 0; /* 0: it depends on the level */
         return c;
 }
 
@@ -272,7 +272,7 @@ void config_device(const Config *c, const char *device_id, DeviceConfig *ret) {
                 if (fnmatch(c->sections[i].glob, device_id, 0) == 0) {
                         DeviceConfig with = d;
                         device_apply(&with, c->sections + i);
-                        /* Two sections may each make sense alone, and not together. */
+                        /* Two sections may each be valid alone, and not together. */
                         if (!starve_makes_sense(&with.params)) {
                                 with.params.starve_ns = d.params.starve_ns;
                                 with.params.starve_run_ns = d.params.starve_run_ns;
@@ -333,7 +333,7 @@ static char *_printf_(1, 2) make_path(const char *format, ...) {
         return k < 0 ? NULL : s;
 }
 
-/* Where the installed places are. A test's build has them elsewhere: tests/unit/config-root.h. */
+/* The root of the installed places. A test's build has another one: tests/unit/config-root.h. */
 #ifndef CONF_ROOT
 #        define CONF_ROOT ""
 #endif
@@ -383,7 +383,8 @@ static int places_init(const ConfigPaths *paths, Places *ret) {
         return 0;
 }
 
-/* Returns 0 or an error of reading, which was reported. That none exists is an error of the one that was named only. */
+/* Returns 0, or an error of reading, which was reported. A missing file is an error only if the caller named the
+ * file. */
 static int load_main(const ConfContext *c, const Places *places, bool named) {
         int r = -ENOENT;
 
@@ -397,7 +398,7 @@ static int load_main(const ConfContext *c, const Places *places, bool named) {
         return r;
 }
 
-/* Returns 0 or the first error of something that could not be read, which was reported; -ENOMEM at once. */
+/* Returns 0, or the first error of reading, which was reported, after it has read the other files; -ENOMEM at once. */
 static int load_drop_ins(const ConfContext *c, const Places *places) {
         _cleanup_(conf_files_done)
         ConfFiles drop_ins = CONF_FILES_NULL;

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * xsched.conf: what the administrator wants
+ * xsched.conf: the configuration of the administrator
  *
  * A Config is read as a whole, never changed afterwards, and replaced as a whole by a reload. Reading never makes
  * things worse: a bad line leaves its setting as it was before the reload, and a file that cannot be read leaves
@@ -62,7 +62,8 @@ int config_load(const ConfigPaths *paths, const Config *last_good, ConfReport re
 Config *config_free(Config *c); /* NULL is fine; returns NULL */
 DEFINE_TRIVIAL_CLEANUP_FUNC(Config *, config_free);
 
-/* What holds for one device: [Scheduler], and above it every [Device] section that matches, later sections first. */
+/* Finds the configuration of one device: [Scheduler], and on top of it every [Device] section that matches; later
+ * sections win. */
 void config_device(const Config *c, const char *device_id, DeviceConfig *ret);
 
 /* Whether a [Device] section is for that device alone: its glob is just the id. */

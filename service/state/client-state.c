@@ -3,8 +3,8 @@
 /*
  * Clients over a restart of the service
  *
- * Three kinds of record in the client's ledger: {"client": ...}, the last of which holds; {"queue": ...}, the last for
- * each id holds; and {"gone": id}, which ends a queue.
+ * The client's ledger has three kinds of records: {"client": ...}, of which the last one counts; {"queue": ...}, of
+ * which the last one for each id counts; and {"gone": id}, which ends a queue.
  */
 
 #include <fcntl.h>
@@ -138,7 +138,8 @@ static void written(Client *c, int r) {
                                 "A change of client %" PRIu64 " would not survive a restart: %m", c->id);
 }
 
-/* While the service ends, records stay as they are: the next service reads them. */
+/* Whether changes of the client are recorded: not while the service ends, because the next service is to find the
+ * records as they are. */
 static bool is_kept(const Client *c) {
         return c->meta.fd >= 0 && !c->manager->stopping;
 }
@@ -165,7 +166,7 @@ int client_serialize(Client *c) {
 
 /* --- reading --- */
 
-/* What the records say in the end: the last record of the client, and the last one of each queue that is not gone. */
+/* The records that count: the last one of the client, and the last one of each queue that is not gone. */
 typedef struct Kept {
         json_object *client;
         json_object *queues; /* by id */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Which clients are kept over a restart
+ * Decides which clients are kept over a restart
  */
 
 #include <inttypes.h>
@@ -167,7 +167,7 @@ static bool make_room(Client *c) {
         return true;
 }
 
-/* Gives a free place to the user with the fewest clients in the store, of those with a client that waits. */
+/* Gives a free place to a user who has a client that waits: to the one with the fewest clients in the store. */
 static void give_place(Manager *m) {
         User *u, *tmp, *next = NULL;
         unsigned share = user_share(m);

@@ -15,7 +15,8 @@
 #include "service/settings/json-util.h"
 #include "service/settings/overrides.h"
 
-/* Each change writes so many old records anew, and looks at so many objects for them. */
+/* Limits of the cleaning that each change does: the number of old records that it writes anew, and of objects that it
+ * looks at. */
 #define CLEAN_WRITES 2U
 #define CLEAN_LOOKS  32U
 
@@ -322,8 +323,8 @@ static int restore_job(Manager *m, json_object *o) {
         return job_restore(m, &k, &j);
 }
 
-/* Comes after the jobs, whose groups exist already and only get their overrides back. Settings of a cgroup that has
- * gone have ended with it, or wait for its unit. */
+/* Makes the group again. Called after the jobs were restored: their groups exist already, and only get their overrides
+ * back. If the cgroup is gone, its settings have ended, or wait for its unit. */
 static int restore_group(Manager *m, json_object *o) {
         const char *name = json_get_string(o, "name");
         bool suspended = json_get_bool(o, "suspended");

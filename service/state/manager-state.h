@@ -12,7 +12,7 @@
 
 #include "service/core/manager.h"
 
-/* Makes the ledger; with the former service's records if `fd` is its ledger. `fd` stays the caller's. Call it before
+/* Opens the ledger: that of the former service if `fd` is one, else a new one. `fd` stays the caller's. Call it before
  * clients are adopted, which need the groups that are restored here. */
 int manager_state_open(Manager *m, int fd);
 

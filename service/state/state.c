@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Writes changes of objects down, so that they survive a restart
+ * Records changes of objects, so that they survive a restart
  */
 
 #include "state.h"

@@ -81,8 +81,8 @@ static int open_table(Manager *m, const char *runtime, bool *ret_found) {
         return renameat(dir, NEW_FILE, dir, TOTALS_FILE) < 0 ? negative_errno() : 0;
 }
 
-/* Without room for a new table, takes over the former one. If that fails, takes its entries and removes it: it would be
- * older than the copy on the disk at the next start. */
+/* Takes over the former table, because there is no room for a new one. If that fails, takes its entries and removes it:
+ * at the next start it would be older than the copy on the disk. */
 static int reuse_table(Manager *m, const char *runtime, bool *ret_found) {
         _cleanup_close_ int dir = open(runtime, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
@@ -104,7 +104,7 @@ static int reuse_table(Manager *m, const char *runtime, bool *ret_found) {
         return r;
 }
 
-/* r 0: removes the reason. */
+/* Sets the Degraded reason; r == 0 removes it. */
 static void set_degraded(Manager *m, const char *key, const char *what, int r) {
         char text[256];
 

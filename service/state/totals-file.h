@@ -12,9 +12,9 @@
 
 #include "service/core/manager.h"
 
-/* Opens or makes the table. Called at the start, before there are groups. `has_directories`: the environment names
- * this service's own directories; otherwise the table is in memory of this process, and is not copied. The manager
- * observes the rest, and ends it with its own end. Never fails: a problem is logged and told. */
+/* Opens or makes the table. Called at the start, before there are groups. `has_directories`: the environment names this
+ * service's own directories; otherwise the table is in memory of this process, and is not copied. Everything else
+ * happens by itself, until the manager ends. Never fails: a problem is logged and told. */
 void totals_file_open(Manager *m, bool has_directories);
 
 /* Copies the table to the disk, and waits for that. */
