@@ -12,6 +12,7 @@ import tarfile
 
 import grpc
 from inside import run, write
+from protobuf import message, text_map, text_of
 
 SOCKET = "unix:///run/containerd/containerd.sock"
 PAUSE, IMAGE = "docker.io/test/pause:1", "docker.io/test/image:1"
@@ -62,39 +63,6 @@ def configure(driver):
     run("systemctl", "restart", "containerd")
 
 
-# --- messages ---
-
-
-def varint(n):
-    out = b""
-    while n >= 0x80:
-        out += bytes([n & 0x7F | 0x80])
-        n >>= 7
-    return out + bytes([n])
-
-
-def message(fields):
-    """By numbers of fields: numbers, texts, messages, maps of texts, and lists of them."""
-    out = b""
-    for number, value in fields.items():
-        for v in value if isinstance(value, list) else [value]:
-            if isinstance(v, int):
-                out += varint(number << 3) + varint(v)
-                continue
-            data = v.encode() if isinstance(v, str) else v
-            out += varint(number << 3 | 2) + varint(len(data)) + data
-    return out
-
-
-def text_map(texts):
-    return [message({1: k, 2: v}) for k, v in texts.items()]
-
-
-def first_text(data):
-    """The first field of an answer: what was made is named there."""
-    return data[2 : 2 + data[1]].decode() if data[:1] == b"\x0a" else ""
-
-
 class Runtime:
     def __init__(self):
         self.channel = grpc.insecure_channel(SOCKET)
@@ -118,7 +86,7 @@ class Runtime:
         )
 
     def run_pod(self, config):
-        return first_text(self.call("RunPodSandbox", {1: config}))
+        return text_of(self.call("RunPodSandbox", {1: config}), 1)
 
     def run_container(self, pod, config, name, command, mounts, devices=(), env=None):
         container = message(
@@ -131,7 +99,7 @@ class Runtime:
                 17: [message({1: d}) for d in devices],
             }
         )
-        made = first_text(self.call("CreateContainer", {1: pod, 2: container, 3: config}))
+        made = text_of(self.call("CreateContainer", {1: pod, 2: container, 3: config}), 1)
         self.call("StartContainer", {1: made})
         return made
 
@@ -165,7 +133,8 @@ def import_image(name, tree, command):
             info = tarfile.TarInfo(file)
             info.size = len(data)
             t.addfile(info, io.BytesIO(data))
-    run("ctr", "-n", "k8s.io", "images", "import", "--snapshotter", "native", "/run/image.tar")
+    # CRI unpacks it, where it has to be.
+    run("ctr", "-n", "k8s.io", "images", "import", "--no-unpack", "/run/image.tar")
     os.unlink("/run/image.tar")
 
 

@@ -11,32 +11,8 @@ import subprocess
 
 import cri
 import inside
-from image import make_image
-from inside import CLIENT, Case, run, until, write
-
-IMAGE, USR = "/run/image", "/run/image-usr"
-UID = "01234567-89ab-cdef-0123-456789abcdef"
-FLAT = UID.replace("-", "_")
-IDS = {"systemd": "a1" * 32, "cgroupfs": "b2" * 32}
-# Of kubelet: how it names a pod's cgroup by each driver, and how containerd's CRI then names the container's.
-TREES = {
-    "systemd": (
-        f"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{FLAT}.slice",
-        ("--runc-systemd-cgroup", f"--cgroup=kubepods-burstable-pod{FLAT}.slice:cri-containerd:{IDS['systemd']}"),
-        f"cri-containerd-{IDS['systemd']}.scope",
-    ),
-    "cgroupfs": (
-        f"/kubepods/besteffort/pod{UID}",
-        (f"--cgroup=/kubepods/besteffort/pod{UID}/{IDS['cgroupfs']}",),
-        IDS["cgroupfs"],
-    ),
-}
-QOS = {"systemd": "burstable", "cgroupfs": "besteffort"}
-CLASS = """[Class]
-Priority={priority}
-[Match]
-{match}
-"""
+from inside import run, until, write
+from pods import IMAGE, IDS, TREES, USR, KubeletCase, PodCase
 
 
 def edited(spec, device):
@@ -52,46 +28,6 @@ def edited(spec, device):
             hook = {k: v for k, v in h.items() if k != "hookName"}
             spec.setdefault("hooks", {}).setdefault(h["hookName"], []).append(hook)
     return spec, len(found)
-
-
-class PodCase(Case):
-    @classmethod
-    def setUpClass(cls):
-        if not os.path.exists(IMAGE):
-            make_image(IMAGE, USR)
-            cls.write_classes()
-
-    @staticmethod
-    def write_classes():
-        # What would be a node's classes: by namespace, by priority class, by pod.
-        for name, priority, match in (
-            ("10-online", 40, "PriorityClass=online"),
-            ("20-research", 30, "Namespace=research-*"),
-            ("30-besteffort", -30, "Pod=besteffort:*"),
-            ("40-team", -40, "PodLabel=team=a*"),
-        ):
-            write(f"/etc/xsched/classes.d/{name}.class", CLASS.format(priority=priority, match=match))
-        run("systemctl", "restart", "xsched")
-        run("xschedctl", "cdi", "generate")
-
-    def settle(self, client, expected):
-        def got():
-            return tuple(self.get(p, client, CLIENT) for p in ("Priority", "Class"))
-
-        until(lambda: got() == expected, f"{expected}, not {got()}")
-
-    def check_pod(self, driver, client, container):
-        pod, _, name = TREES[driver]
-        name = name.replace(IDS[driver], container)
-        self.assertEqual(self.get("Group", client, CLIENT), f"{pod}/{name}")
-        self.assertEqual(self.get("Pod", client, CLIENT), UID)
-        self.assertEqual(self.get("PodQOS", client, CLIENT), QOS[driver])
-        return f"/sys/fs/cgroup{pod}/{name}"
-
-    @staticmethod
-    def attributes(directory):
-        names = [n for n in os.listxattr(directory) if n.startswith("user.xsched.")]
-        return {n.removeprefix("user.xsched."): os.getxattr(directory, n).decode() for n in names}
 
 
 class WithContainerd(PodCase):
@@ -140,7 +76,7 @@ class WithContainerd(PodCase):
         if line != "ready":
             p.send_signal(signal.SIGKILL)
             raise AssertionError(f"not ready: {line!r} {p.communicate()}\n{inside.log_tail()}")
-        return until(lambda: [c[-1] for c in self.call("ListClients")[0]], "it to register")[0]
+        return self.client_there_is()
 
     def test_pods(self):
         """By both drivers: known as the pod, and its class by the names that containerd gives, or by its quality."""
@@ -209,39 +145,8 @@ class WithContainerd(PodCase):
         self.settle(client, (-50, "batch"))
 
 
-class AsKubelet(PodCase):
+class AsKubelet(KubeletCase):
     """Pods and containers over CRI, by both cgroup drivers."""
-
-    COMMAND = ("/bin/sh", "-c", f"sleep infinity | {inside.TEST_CLIENT} {inside.DEVICE_ID} 1")
-    MOUNTS = ((f"{USR}/usr", "/usr"), ("/mnt/build", "/mnt/build"))
-
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        cri.configure("systemd")
-        cri.import_images(IMAGE)
-
-    def setUp(self):
-        super().setUp()
-        self.runtime = cri.Runtime()
-        self.pods = []
-
-    def tearDown(self):
-        for pod in self.pods:
-            self.runtime.remove_pod(pod)
-        self.runtime.channel.close()
-        super().tearDown()
-
-    def start(self, driver, namespace, annotations=None, labels=None, device="xsched.org/class=default"):
-        """A container of a pod, both named as the author likes; returns (its id, its client)."""
-        parent = os.path.basename(TREES[driver][0]) if driver == "systemd" else TREES[driver][0]
-        config = self.runtime.sandbox("train", namespace, UID, parent, labels or {}, annotations or {})
-        self.pods.append(self.runtime.run_pod(config))
-        env = {"PATH": "/usr/bin", "LD_LIBRARY_PATH": "/opt/xsched"}
-        devices = [device] if device else []
-        container = self.runtime.run_container(self.pods[-1], config, "worker", self.COMMAND, self.MOUNTS, devices, env)
-        client = until(lambda: [c[-1] for c in self.call("ListClients")[0]], "it to register")[0]
-        return container, client
 
     def test_pods(self):
         """The device's class and labels, by what containerd itself says; the author's annotations only lower."""
@@ -259,7 +164,8 @@ class AsKubelet(PodCase):
                     "xsched.org/pod-label.app": "web",
                     "cdi.k8s.io/forged": "xsched.org/class=interactive",
                 }
-                container, client = self.start(driver, "research-7", forged, device="xsched.org/class=batch")
+                container = self.make(driver, "research-7", forged, devices=["xsched.org/class=batch"])
+                client = self.client_there_is()
                 directory = self.check_pod(driver, client, container)
                 expected = {
                     "class": "batch",

@@ -1,54 +1,27 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The manifests below kubernetes/ are as Kubernetes defines them, and name what there is: test-kubernetes.py DIRECTORY
-
-definitions.json has Kubernetes' own definitions, as far as they are referred to. What they do not know is a mistake, as
-for kubectl --validate=strict."""
+"""The manifests below DIRECTORY are as Kubernetes defines them, and name what there is: test-kubernetes.py DIRECTORY"""
 
 import copy
 import glob
-import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
 
-import jsonschema
-import yaml
+from manifests import Definitions, load
 
-HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = sys.argv.pop(1)
 KUSTOMIZATIONS = ("base", "priority-class")
 KEYS = {"apiVersion", "kind", "namespace", "resources", "configMapGenerator"}
 
 
-def strict(definitions):
-    for d in definitions.values():
-        if "properties" in d:
-            d["additionalProperties"] = False
-        if d.get("format") == "int-or-string":
-            d["type"] = ["string", "integer"]
-    return definitions
-
-
-def load(path):
-    with open(path, encoding="utf-8") as f:
-        return list(yaml.safe_load_all(f))
-
-
 class Manifests(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        with open(os.path.join(HERE, "kubernetes", "definitions.json"), encoding="utf-8") as f:
-            cls.definitions = strict(json.load(f)["definitions"])
-        cls.kinds = {
-            (g["group"], g["version"], g["kind"]): name
-            for name, d in cls.definitions.items()
-            for g in d.get("x-kubernetes-group-version-kind", [])
-        }
+        cls.definitions = Definitions()
         cls.documents = [
             (path, d)
             for path in sorted(glob.glob(f"{ROOT}/**/*.yaml", recursive=True))
@@ -56,17 +29,11 @@ class Manifests(unittest.TestCase):
             if os.path.basename(path) != "kustomization.yaml"
         ]
 
-    def errors(self, document):
-        group, _, version = document["apiVersion"].rpartition("/")
-        name = self.kinds[group, version, document["kind"]]
-        schema = {"$ref": f"#/definitions/{name}", "definitions": self.definitions}
-        return [e.message for e in jsonschema.Draft4Validator(schema).iter_errors(document)]
-
     def test_definitions(self):
         self.assertGreaterEqual(len(self.documents), 4)
         for path, document in self.documents:
             with self.subTest(path, kind=document["kind"]):
-                self.assertEqual(self.errors(document), [])
+                self.assertEqual(self.definitions.errors(document), [])
 
     def test_mistakes_are_found(self):
         daemon_set = next(d for _, d in self.documents if d["kind"] == "DaemonSet")
@@ -88,7 +55,7 @@ class Manifests(unittest.TestCase):
                     del at[key]
                 else:
                     at[key] = value
-                self.assertEqual(len(self.errors(wrong)), 1)
+                self.assertEqual(len(self.definitions.errors(wrong)), 1)
 
     def test_kustomizations(self):
         """What they name is there, and all that is there is named."""
@@ -135,58 +102,6 @@ class Manifests(unittest.TestCase):
             found.add(package)
             wanted += [p for p in depends if re.search(rf"^ {re.escape(p)}\b(?!-)", depends[package], re.M)]
         self.assertEqual(set(named), found)
-
-
-# Whichever builds kustomizations here.
-BUILDERS = (("kustomize", "build"), ("kubectl", "kustomize"))
-
-
-@unittest.skipUnless(any(shutil.which(b[0]) for b in BUILDERS), "neither kustomize nor kubectl")
-class Built(unittest.TestCase):
-    """What a cluster would be given."""
-
-    def build(self, name):
-        builder = next(b for b in BUILDERS if shutil.which(b[0]))
-        done = subprocess.run([*builder, f"{ROOT}/{name}"], stdout=subprocess.PIPE, text=True, check=True)
-        return {
-            (d["kind"], re.sub("-[a-z0-9]{10}$", "", d["metadata"]["name"])): d for d in yaml.safe_load_all(done.stdout)
-        }
-
-    def check(self, name, kinds):
-        built = self.build(name)
-        self.assertEqual(sorted(kind for kind, _ in built), sorted(kinds))
-        Manifests.setUpClass()
-        for key, d in built.items():
-            with self.subTest(name, what=key):
-                self.assertEqual(Manifests.errors(Manifests, d), [])
-                if key[0] in ("DaemonSet", "ConfigMap"):
-                    self.assertEqual(d["metadata"]["namespace"], "xsched")
-        # Its ConfigMaps go by names that change with what they have.
-        (spec,) = (d["spec"]["template"]["spec"] for (kind, _), d in built.items() if kind == "DaemonSet")
-        mounted = {v["name"]: v["configMap"]["name"] for v in spec["volumes"]}
-        maps = {d["metadata"]["name"]: d["data"] for (kind, _), d in built.items() if kind == "ConfigMap"}
-        self.assertEqual(sorted(mounted.values()), sorted(maps))
-        return maps[mounted["install"]], maps[mounted["classes"]]
-
-    def files(self, directory):
-        found = {}
-        for path in glob.glob(f"{ROOT}/{directory}/*"):
-            if os.path.isfile(path) and not path.endswith(".yaml"):
-                with open(path, encoding="utf-8") as f:
-                    found[os.path.basename(path)] = f.read()
-        return found
-
-    def test_base(self):
-        install, classes = self.check("base", ["Namespace", "ConfigMap", "ConfigMap", "DaemonSet"])
-        self.assertEqual((install, classes), (self.files("base"), self.files("base/classes")))
-
-    def test_priority_class(self):
-        """The same, with rules of its own for annotations."""
-        policy = ["MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"]
-        install, classes = self.check("priority-class", ["Namespace", "ConfigMap", "ConfigMap", "DaemonSet", *policy])
-        self.assertEqual(classes, self.files("base/classes"))
-        self.assertEqual(install, {**self.files("base"), **self.files("priority-class")})
-        self.assertIn("RaisingAnnotations=priority-class", install["containers.conf"])
 
 
 # What the script calls: each writes down what it was called with. The host is another directory.
