@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 
 #include "common/macro.h"
+#include "common/own-fd.h"
 #include "shim/core/auto-hints.h"
 #include "shim/core/client.h"
 #include "shim/core/queue.h"
@@ -26,7 +27,8 @@ static ClientEnvironment environment;
 static struct {
         _Atomic uint32_t state; /* XschedState */
         _Atomic uint64_t n_queues;
-        _Atomic int fds[_CLIENT_FD_MAX]; /* 0: none */
+        _Atomic int fds[_CLIENT_FD_MAX];        /* 0: none */
+        _Atomic uint64_t marks[_CLIENT_FD_MAX]; /* of those: own-fd.h */
 
         HintSet hints;
 } client;
@@ -78,6 +80,7 @@ uint64_t client_queues(void) {
 
 /* Stored off by one, so that zeroed memory says "none". */
 void client_set_fd(ClientFd which, int fd) {
+        atomic_store_explicit(&client.marks[which], own_fd_mark(fd), memory_order_relaxed);
         atomic_store_explicit(&client.fds[which], fd < 0 ? 0 : fd + 1, memory_order_seq_cst);
 }
 
@@ -86,21 +89,29 @@ int client_fd(ClientFd which) {
         return stored > 0 ? stored - 1 : -EBADF;
 }
 
+bool client_has_fd(ClientFd which) {
+        return own_fd_is(client_fd(which), atomic_load_explicit(&client.marks[which], memory_order_relaxed));
+}
+
+void client_close_fd(ClientFd which) {
+        if (client_has_fd(which))
+                safe_close(client_fd(which));
+        client_set_fd(which, -EBADF);
+}
+
 void client_kick(void) {
         uint64_t one = 1;
         int fd = client_fd(CLIENT_FD_KICK);
 
-        if (fd >= 0) {
+        if (client_has_fd(CLIENT_FD_KICK)) {
                 PROTECT_ERRNO;
                 (void) syscall(SYS_write, fd, &one, sizeof(one));
         }
 }
 
 void client_forget(void) {
-        for (ClientFd i = 0; i < _CLIENT_FD_MAX; i++) {
-                safe_close(client_fd(i));
-                client_set_fd(i, -EBADF);
-        }
+        for (ClientFd i = 0; i < _CLIENT_FD_MAX; i++)
+                client_close_fd(i);
         atomic_store(&client.state, XSCHED_STATE_OFF);
         client_set_queues(0);
 }

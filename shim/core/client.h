@@ -48,6 +48,12 @@ typedef enum ClientFd {
 void client_set_fd(ClientFd which, int fd);
 int client_fd(ClientFd which);
 
+/* Whether it is still what was set: the application may have closed the number, and use it for something else. */
+bool client_has_fd(ClientFd which);
+
+/* Closes it, if it is still ours. */
+void client_close_fd(ClientFd which);
+
 /* In a child after fork: closes these descriptors and resets everything except environment and hints. */
 void client_forget(void);
 

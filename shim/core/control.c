@@ -15,6 +15,7 @@
 #include "shim/core/client.h"
 #include "shim/core/control.h"
 #include "shim/core/look.h"
+#include "shim/core/process.h"
 
 /* --- queues --- */
 
@@ -177,6 +178,24 @@ static void control_take_queues(Control *c) {
 
 /* --- the loop --- */
 
+/* Whether no number of ours is the application's now. Otherwise we begin anew, and leave the number to it. */
+static bool control_keeps_fds(Control *c) {
+        bool kept = true;
+
+        for (ClientFd i = 0; i < _CLIENT_FD_MAX; i++) {
+                if (client_fd(i) < 0 || client_has_fd(i))
+                        continue;
+                client_set_fd(i, -EBADF);
+                kept = false;
+        }
+        if (!kept) {
+                client_debug("xsched: the application has closed descriptors of ours");
+                c->lost = true;
+        }
+        (void) process_renew_kick();
+        return kept;
+}
+
 static int control_wait(Control *c) {
         uint64_t now = now_ns(), next = MIN(link_next_ns(c), hold_next_ns(c));
 
@@ -190,6 +209,8 @@ static int control_wait(Control *c) {
         uint64_t count;
 
         (void) ppoll(fds, ELEMENTSOF(fds), next == NSEC_INFINITY ? NULL : &left, NULL);
+        if (!control_keeps_fds(c))
+                return 0;
         if (fds[0].revents & POLLIN)
                 (void) !read(fds[0].fd, &count, sizeof(count));
         return fds[1].revents;

@@ -12,6 +12,7 @@
 
 #include "common/bus-names.h"
 #include "common/macro.h"
+#include "common/own-fd.h"
 #include "common/time-util.h"
 #include "config.h"
 #include "link-register.h"
@@ -30,11 +31,6 @@ int link_send_hints(Control *c, uint64_t queue, const HintSet *hints) {
         hints_write(hints, &w);
         dbus_end_array(&w, entries, DBUS_ALIGN_8);
         return dbus_call(c->bus, &w, NULL, NULL, 0);
-}
-
-static int adopt_fd(int fd) {
-        int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-        return copy < 0 ? negative_errno() : copy;
 }
 
 static bool fd_is_eventfd(int fd) {
@@ -56,7 +52,7 @@ static int link_adopt_wake(int fd) {
         if (old >= 0 && fd_is_eventfd(old))
                 return dup3(fd, old, O_CLOEXEC) < 0 ? negative_errno() : 0;
 
-        int copy = adopt_fd(fd);
+        int copy = own_fd_copy(fd);
         if (copy < 0)
                 return copy;
         client_set_fd(CLIENT_FD_WAKE, copy);
@@ -64,7 +60,7 @@ static int link_adopt_wake(int fd) {
 }
 
 static int link_adopt_page(int fd, Page *ret) {
-        _cleanup_close_ int copy = adopt_fd(fd);
+        _cleanup_close_ int copy = own_fd_copy(fd);
         if (copy < 0)
                 return copy;
 
@@ -84,7 +80,7 @@ static int link_accept(Control *c, const DbusMessage *m) {
         if (body.bad)
                 return -EBADMSG;
 
-        _cleanup_close_ int lifeline = adopt_fd(lifeline_fd);
+        _cleanup_close_ int lifeline = own_fd_copy(lifeline_fd);
         if (lifeline < 0)
                 return lifeline;
         int r = link_adopt_wake(wake_fd);

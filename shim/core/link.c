@@ -119,9 +119,7 @@ static void link_down(Control *c) {
         control_detach_all(c);
         hold_turn(c);
 
-        int lifeline = client_fd(CLIENT_FD_LIFELINE);
-        client_set_fd(CLIENT_FD_LIFELINE, -EBADF);
-        safe_close(lifeline);
+        client_close_fd(CLIENT_FD_LIFELINE);
         link_drop_bus(c);
 
         free(TAKE_PTR(c->object));

@@ -8,6 +8,7 @@
 #include <sys/eventfd.h>
 
 #include "common/macro.h"
+#include "common/own-fd.h"
 #include "common/thread-util.h"
 #include "shim/core/auto-hints.h"
 #include "shim/core/client.h"
@@ -55,6 +56,20 @@ void process_before_queue(void) {
 
 /* --- the control thread --- */
 
+int process_renew_kick(void) {
+        if (client_has_fd(CLIENT_FD_KICK))
+                return 0;
+
+        _cleanup_close_ int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        if (fd < 0)
+                return negative_errno();
+        int copy = own_fd_copy(fd);
+        if (copy < 0)
+                return copy;
+        client_set_fd(CLIENT_FD_KICK, copy);
+        return 0;
+}
+
 #define CONTROL_STACK_SIZE ((size_t) 256 * 1024)
 
 /* Does the control thread's work for queues when there is no control thread. */
@@ -77,18 +92,9 @@ static void *control_thread(void *unused) {
 }
 
 static int process_start_control(void) {
-        if (client_fd(CLIENT_FD_KICK) < 0) {
-                _cleanup_close_ int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-                if (fd < 0)
-                        return negative_errno();
-                /* Use a number above stderr: an application that has closed a standard descriptor opens it again
-                 * there. */
-                int copy = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-                if (copy < 0)
-                        return negative_errno();
-                client_set_fd(CLIENT_FD_KICK, copy);
-        }
-
+        int r = process_renew_kick();
+        if (r < 0)
+                return r;
         return thread_start(control_thread, NULL, CONTROL_STACK_SIZE);
 }
 

@@ -11,6 +11,7 @@
 #include <sys/un.h>
 
 #include "common/macro.h"
+#include "common/own-fd.h"
 #include "shim/dbus/dbus-connect.h"
 
 /* All commands at once, without waiting for answers: a refusal of any ends the connection. */
@@ -106,10 +107,9 @@ static int connect_one(const char *s, size_t n, int *ret_fd) {
                 r = connect_behind(fd, &address, size);
         if (r < 0)
                 return r;
-        /* Use a number above stderr: an application that has closed a standard descriptor opens it again there. */
-        int copy = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+        int copy = own_fd_copy(fd);
         if (copy < 0)
-                return negative_errno();
+                return copy;
         *ret_fd = copy;
         return 0;
 }

@@ -15,6 +15,7 @@
 #include "common/bus-names.h"
 #include "common/fd-message.h"
 #include "common/macro.h"
+#include "common/own-fd.h"
 #include "common/time-util.h"
 #include "shim/dbus/dbus-connect.h"
 #include "shim/dbus/dbus.h"
@@ -39,7 +40,8 @@ typedef struct Pending {
 
 struct Dbus {
         int fd;
-        int error; /* the connection has ended with this error */
+        uint64_t mark; /* of that: own-fd.h */
+        int error;     /* the connection has ended with this error */
 
         size_t auth_sent;
         bool accepted;
@@ -347,6 +349,8 @@ static bool dbus_expire(Dbus *d) {
 static int dbus_turn(Dbus *d, DbusMessage **ret) {
         if (d->error < 0)
                 return d->error;
+        if (!own_fd_is(d->fd, d->mark))
+                return dbus_fail(d, -ENOTCONN);
         int r = dbus_flush(d);
         if (r < 0)
                 return r;
@@ -509,7 +513,8 @@ Dbus *dbus_close(Dbus *d) {
                 free(p);
         }
         receive_begin(d);
-        safe_close(d->fd);
+        if (own_fd_is(d->fd, d->mark))
+                safe_close(d->fd);
         free(d->out);
         free(d->watched);
         free(d);
@@ -529,6 +534,7 @@ int dbus_open(const char *addresses, bool is_bus, Dbus **ret) {
         d->fd = -EBADF;
         d->accept_until_ns = ns_add(now_ns(), BUS_TIMEOUT);
         int r = dbus_connect(addresses, &d->fd);
+        d->mark = own_fd_mark(d->fd);
         if (r >= 0 && is_bus)
                 r = dbus_call_bus(d, "Hello", NULL);
         if (r < 0)

@@ -76,5 +76,42 @@ class Suspended(Case):
         self.assert_gone()
 
 
+class Forsaken(Case):
+    """A program closes all descriptors but its own, and has the numbers for itself then. It is as if we were not there:
+    nothing is written there, read from there or closed; nothing spins."""
+
+    def cpu_s(self, pid):
+        with open(f"/proc/{pid}/stat", encoding="ascii") as f:
+            fields = f.read().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def setUp(self):
+        super().setUp()
+        self.p = self.program(queues=2)
+        self.other, self.slot = self.tenant("other")
+        self.slot.edge(1)
+
+    def untouched(self):
+        self.assertEqual(self.p.ask("read"), "0 0")
+
+    def test_numbers_used_again(self):
+        for n in (4, 200, 480):
+            with self.subTest(n):
+                self.assertEqual(self.p.ask("close"), "closed")
+                self.assertEqual(self.p.ask(f"open {n}"), "opened")
+                for _ in range(20):
+                    self.assertEqual(self.p.ask("run 50"), "ran")
+                self.untouched()
+                until(lambda: self.get("NClients") == 2 and self.p.counters()["state"] == 2, "it registers again")
+                before = self.cpu_s(self.p.pid)
+                time.sleep(0.5)  # how long one looks
+                self.assertLess(self.cpu_s(self.p.pid) - before, 0.1)
+                self.untouched()
+        self.service.kill()
+        until(lambda: self.p.counters()["state"] == 3, "it is on its own")
+        self.assertEqual(self.p.ask("run 50"), "ran")
+        self.untouched()
+
+
 if __name__ == "__main__":
     main()

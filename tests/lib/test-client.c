@@ -19,6 +19,9 @@
  *   worked        microseconds that they took, without the waits in between
  *   rest          no more of that, when the last has passed: "STEPS SUM"
  *   counters      "STATE QUEUES LAUNCHES TRACKED WAITED"
+ *   close         all descriptors but the standard ones, as daemons do: "closed"
+ *   open N        so many sockets, with the numbers that are free: "opened"
+ *   read          what came through these, in bytes, and how many somebody else has closed: "BYTES CLOSED"
  *
  * The end of the input ends it, with status 0; a queue's "device time" is one millisecond a launch where it is not
  * said.
@@ -29,6 +32,8 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "common/macro.h"
 #include "tests/lib/deadline.h"
@@ -161,6 +166,35 @@ static const char *end_work(char *answer, size_t size) {
         return answer;
 }
 
+/* --- a program that closes what is not its own, and has the numbers for itself then --- */
+
+#define PAIRS_MAX 2048
+
+static int pairs[PAIRS_MAX][2];
+static size_t n_pairs;
+
+static const char *open_pairs(size_t n) {
+        for (n_pairs = 0; n_pairs < MIN(n, (size_t) PAIRS_MAX); n_pairs++)
+                if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pairs[n_pairs]) < 0)
+                        return "?";
+        return "opened";
+}
+
+static const char *read_pairs(char *answer, size_t size) {
+        unsigned n_closed = 0;
+        size_t n_bytes = 0;
+
+        for (size_t i = 0; i < 2 * n_pairs; i++) {
+                char data[4096];
+                ssize_t n = read(pairs[i / 2][i % 2], data, sizeof(data));
+
+                n_bytes += n > 0 ? (size_t) n : 0;
+                n_closed += n == 0 || (n < 0 && errno != EAGAIN);
+        }
+        (void) snprintf(answer, size, "%zu %u", n_bytes, n_closed);
+        return answer;
+}
+
 static const char *obey(const char *line, char *answer, size_t size) {
         XschedCounters c = counters();
         unsigned long n = 0;
@@ -203,6 +237,12 @@ static const char *obey(const char *line, char *answer, size_t size) {
                                 c.launches, c.tracked, c.waited);
                 return answer;
         }
+        if (streq(verb, "close"))
+                return close_range(STDERR_FILENO + 1, ~0U, 0) == 0 ? "closed" : "?";
+        if (streq(verb, "open"))
+                return open_pairs(n);
+        if (streq(verb, "read"))
+                return read_pairs(answer, size);
         return "?";
 }
 

@@ -13,7 +13,7 @@
 
 #include "shim-cases.h"
 
-#define FDS_MAX 256
+#define FDS_MAX 1024
 
 static void note_fds(bool open[static FDS_MAX]) {
         for (int fd = 0; fd < FDS_MAX; fd++)
@@ -112,6 +112,33 @@ static void case_fork_lifeline(void) {
         CHECK(wait_for(s, parent) == 0);
         CHECK(s->n_clients == 1);
         CHECK(poll_until(fake_client_is_gone(&s->clients[0])));
+}
+
+/* The parent has closed our numbers, and uses them for files of its own: its child has these. */
+static void case_fork_with_our_numbers(void) {
+        FakeScheduler *s = scheduler();
+        bool before[FDS_MAX], ours[FDS_MAX] = {};
+
+        pid_t parent = fork();
+        if (parent == 0) {
+                note_fds(before);
+                queue((XschedQueueInfo){});
+                CHECK(poll_until(counters().queues == 1));
+                for (int fd = 0; fd < FDS_MAX; fd++) {
+                        ours[fd] = !before[fd] && fcntl(fd, F_GETFD) >= 0;
+                        CHECK(!ours[fd] || dup2(STDERR_FILENO, fd) == fd);
+                }
+                pid_t child = fork();
+                if (child == 0) {
+                        for (int fd = 0; fd < FDS_MAX; fd++)
+                                CHECK(!ours[fd] || fcntl(fd, F_GETFD) >= 0);
+                        _exit(0);
+                }
+                int status = -1;
+                CHECK(waitpid(child, &status, 0) == child && status == 0);
+                _exit(0);
+        }
+        CHECK(wait_for(s, parent) == 0);
 }
 
 /* A child that no fork handler has seen, as of a language runtime that calls the kernel itself. */
@@ -265,6 +292,7 @@ static void case_disabled(void) {
 static const BusCase cases[] = {
                 CASE(fork),
                 CASE(fork_lifeline),
+                CASE(fork_with_our_numbers),
                 CASE(fork_in_the_middle),
 #ifndef __SANITIZE_THREAD__ /* it takes the parent's threads for the child's */
                 CASE(bare_clone),

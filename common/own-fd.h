@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * Descriptors of a library in a process that is somebody else's
+ *
+ * Programs close numbers that they have not opened, as daemons do with closefrom(3), and get these numbers for files of
+ * their own. A number is then not ours any more: nothing may be written there, read from there, or closed.
+ */
+
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <unistd.h>
+
+#include "common/file-status.h"
+#include "common/macro.h"
+
+/* Below the usual limit of 1024. Files that a program opens get the lowest free numbers, so those of another thousand
+ * would be needed before one of ours is used again. */
+#define OWN_FD_MIN 1000
+
+/* Returns a copy with a number that is unlikely to be used again; in any case above stderr, because an application that
+ * has closed a standard descriptor opens it again there. */
+static inline int own_fd_copy(int fd) {
+        int copy = fcntl(fd, F_DUPFD_CLOEXEC, OWN_FD_MIN);
+
+        if (copy < 0) /* the limit is lower */
+                copy = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+        return copy < 0 ? negative_errno() : copy;
+}
+
+/* What the file is that has this number: the same for as long as it is ours. Eventfds are all the same to this. 0:
+ * there is none. */
+static inline uint64_t own_fd_mark(int fd) {
+        PROTECT_ERRNO;
+        struct stat st;
+
+        return fd >= 0 && fd_status(fd, &st) >= 0 ? ((uint64_t) st.st_dev << 32 ^ (uint64_t) st.st_ino) | 1 : 0;
+}
+
+static inline bool own_fd_is(int fd, uint64_t mark) {
+        return mark != 0 && own_fd_mark(fd) == mark;
+}
