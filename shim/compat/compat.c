@@ -19,7 +19,8 @@ static Command *commands;
 /* Handles are never used twice, except those of runtimes. */
 static uint64_t last_xq, last_command;
 
-/* The parent's objects stay as they are: threads that the child does not have were changing them. */
+/* Forgets the parent's objects without freeing them: threads that do not exist in the child may have been changing
+ * them. */
 static void fork_child(void) {
         lock = (pthread_mutex_t) PTHREAD_MUTEX_INITIALIZER;
         hwqs = NULL;

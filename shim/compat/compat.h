@@ -14,8 +14,8 @@
  *   runtime.c     what those have in common
  *   opencl.c ...  the runtimes behind them, of which nothing is linked: what the program has loaded is used
  *
- * One lock, compat_lock(), is over all that is here but the words of side.h. Neither a runtime nor a callback is ever
- * called with it, and no thread waits for a device with it.
+ * One lock, compat_lock(), guards everything here except the words of side.h. No runtime, and no callback, is ever
+ * called under it, and no thread waits for a device under it.
  *
  * Memory: objects have references, which are counted under the lock. A handle is a number that is never used twice.
  */
@@ -42,18 +42,20 @@ typedef struct XQueue XQueue;
 typedef struct Platform {
         const char *backend; /* as layers call themselves */
 
-        /* Names the device, for people and as all processes call it; both of COMPAT_NAME_MAX. Keeps the queue there. */
+        /* Opens a queue. Writes the id that all processes use for its device, and the device's name for people, of
+         * COMPAT_NAME_MAX bytes each. Keeps a reference to the runtime's queue. */
         int (*open)(HwQueue *h, char *ret_device, char *ret_name);
         void (*close)(HwQueue *h); /* may be NULL */
 
-        /* Has a layer make its own queue for it, where that would come later. May be NULL. */
+        /* Has a layer make its own queue now that it would otherwise make with the first launch. May be NULL. */
         void (*announce)(const HwQueue *h);
 
-        /* On a thread that launches on the queue from now on. May be NULL. */
+        /* Called on a thread that launches on the queue from now on. May be NULL. */
         void (*attach)(const HwQueue *h);
         int (*finish)(const HwQueue *h);
 
-        /* Where the queue is now, and a wait for it; all three are NULL where that is not possible. */
+        /* mark() records where the queue is now, and wait() waits until the queue has come so far. All three are NULL
+         * if the runtime cannot do this. */
         void *(*mark)(const HwQueue *h); /* NULL: it has failed */
         void (*wait)(void *mark);        /* and frees it */
 } Platform;
@@ -74,9 +76,9 @@ struct Command {
         void *data;
 
         XQueue *xq;   /* submitted to; NULL: not yet */
-        uint64_t seq; /* as which of its commands */
+        uint64_t seq; /* its number among the commands of `xq` */
         XResult result;
-        void *mark;   /* behind it */
+        void *mark;   /* recorded behind the command */
         bool tracked; /* by the service's gate */
         Command *next;
         UT_hash_handle hh;
@@ -93,7 +95,7 @@ typedef struct Hints {
         int64_t laxity_us, deadline_us; /* negative: none */
 } Hints;
 
-#define FAILURES_MAX 64U /* of commands that have completed, and may be asked for */
+#define FAILURES_MAX 64U /* results that are remembered of commands that failed */
 
 struct XQueue {
         uint64_t handle;
@@ -102,7 +104,7 @@ struct XQueue {
         int64_t level, threshold, batch_size;
         bool bounded; /* XQueueSetLaunchConfig() */
 
-        XschedQueue *queue; /* NULL: the service knows of none */
+        XschedQueue *queue; /* NULL: the service knows no queue for it */
         bool is_layers;     /* the queue is a layer's, which counts what is launched */
         Side *side;
 
@@ -114,7 +116,7 @@ struct XQueue {
         LocalDevice *device;
         PolicyEntity *entity;
         bool told_ready;
-        bool changed; /* is in the list of those whose grant did */
+        bool changed; /* it is in the list of XQueues whose grant changed */
         XQueue *next_changed;
         XQueue *waits_for; /* one of its commands waits in XQueueWait() */
 
@@ -138,19 +140,19 @@ struct XQueue {
 
 void compat_lock(void);
 void compat_unlock(void);
-/* Waits for the condition, without the lock meanwhile. */
+/* Waits for the condition; the lock is released meanwhile. */
 void compat_sleep(pthread_cond_t *cond);
 
 static inline void compat_unlockp(int *unused) {
         compat_unlock();
 }
 
-/* For the rest of the block. */
+/* Holds the lock for the rest of the block. */
 #define COMPAT_LOCKED                                                                                                  \
         _cleanup_(compat_unlockp)                                                                                      \
         _unused_ int XS_CONCAT(_locked, __LINE__) = (compat_lock(), 0)
 
-/* With the lock, and what is found is there as long as it is held. */
+/* The caller has the lock. What is found exists for as long as the lock is held. */
 HwQueue *compat_find_hwq(HwQueueHandle handle);
 XQueue *compat_find(XQueueHandle handle);
 XQueue *compat_all(void); /* by hh.next */
@@ -164,7 +166,7 @@ void compat_remove(XQueue *x);
 int compat_add_command(Command *c);
 void compat_remove_command(Command *c);
 
-/* Without the lock. The last frees. */
+/* Called without the lock. Frees the object with its last reference. */
 void compat_unref_hwq(HwQueue *h);
 void compat_unref(XQueue *x);
 static inline void compat_unrefp(XQueue **x) {
@@ -176,7 +178,7 @@ static inline void compat_unref_hwqp(HwQueue **h) {
                 compat_unref_hwq(*h);
 }
 
-/* As the functions above, without the lock. What is found has one more reference. */
+/* Find as the functions above do, but without the lock. The caller gets a reference. */
 XQueue *compat_get(XQueueHandle handle);
 HwQueue *compat_get_hwq(HwQueueHandle handle);
 
@@ -188,8 +190,8 @@ HwQueue *compat_get_hwq(HwQueueHandle handle);
                         return otherwise;                                                                              \
         while (false)
 
-/* All keep errno, and return kXSchedErrorNotFound where the handle leads to nothing. For the rest of the block `x` is
- * the XQueue, by the lock or by a reference. */
+/* Begin a public call: errno is kept, and the call returns kXSchedErrorNotFound when there is no such XQueue. `x` is
+ * the XQueue until the end of the block: under the lock, or by a reference. */
 #define CALL_LOCKED(x, xq)                                                                                             \
         PROTECT_ERRNO;                                                                                                 \
         COMPAT_LOCKED;                                                                                                 \
@@ -202,7 +204,7 @@ HwQueue *compat_get_hwq(HwQueueHandle handle);
         XQueue *x = compat_get(xq);                                                                                    \
         CALL_NEEDS(x, kXSchedErrorNotFound)
 
-/* A call that waits for the XQueue's commands: none of these can make it. */
+/* The same for a call that waits for the XQueue's commands. A command of this XQueue cannot make the call. */
 #define CALL_WAITING(x, xq)                                                                                            \
         CALL(x, xq);                                                                                                   \
         CALL_NEEDS(x != compat_launching, kXSchedErrorNotAllowed)
@@ -214,10 +216,10 @@ HwQueue *compat_get_hwq(HwQueueHandle handle);
         HwQueue *h = compat_get_hwq(hwq);                                                                              \
         CALL_NEEDS(h, kXSchedErrorNotFound)
 
-/* A queue of a runtime's gets its handle: what each ...QueueCreate() does. */
+/* Makes the object for a runtime's queue, and its handle: the common part of all ...QueueCreate(). */
 XResult compat_make_hwq(const Platform *p, const void *native, HwQueueHandle *ret);
 
 XResult compat_error(int r);
 
-/* The XQueue, one of whose commands this thread is just launching, or NULL. */
+/* The XQueue of the command that this thread is launching, or NULL. */
 extern _hidden_ _Thread_local XQueue *compat_launching;

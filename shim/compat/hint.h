@@ -2,18 +2,18 @@
 #pragma once
 
 /*
- * Hints: what a program says of its queues
+ * Hints: wishes of a program for its XQueues
  */
 
 #include "scheduler.h"
 
 /* The settings that a policy gets from the hints of an XQueue. */
 PolicySettings hint_settings(const XQueue *x, const PolicyOps *ops);
-/* What both need. */
+/* Merges the settings of an XQueue that waits: the result is as urgent as both. */
 void hint_merge(PolicySettings *s, const PolicySettings *other);
-/* Whether the XQueue is not to run at all. */
+/* Whether the hints say that the XQueue is not to run at all. */
 bool hint_forbids(const XQueue *x, const PolicyOps *ops);
-/* Under GLB. */
+/* Sends the hints to xschedd. Called under GLB. */
 void hint_send(XQueue *x);
 /* Called after a hint or the threshold has changed: tells the scheduler. Always returns kXSchedSuccess, for the call to
  * return. */

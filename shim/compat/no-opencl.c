@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * In place of opencl.c where there were no headers of OpenCL to build it with
+ * Takes the place of opencl.c in builds without OpenCL's headers
  */
 
 #include "include/xsched-compat/xsched/opencl/hal.h"

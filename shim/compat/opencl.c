@@ -15,7 +15,7 @@
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool found;
 
-/* The functions of the libOpenCL that the program has loaded, by the way of a layer where one is in front of it. */
+/* Finds the functions of the libOpenCL that the program has loaded; those of a layer, where one is in front of it. */
 static void find(void) {
         static const char *const names[] = {"libOpenCL.so.1"};
 #define FUNCTION(name)                                                                                                 \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What the runtimes behind XQueues have in common
+ * Finds loaded runtimes, and names their devices
  */
 
 #include <dlfcn.h>

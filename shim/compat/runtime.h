@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What the runtimes behind XQueues have in common: nothing is linked, what the program has loaded is used
+ * Runtimes behind XQueues: finds those that the program has loaded, because none is linked, and names their devices
  */
 
 #include <stdbool.h>
@@ -13,12 +13,12 @@ typedef struct RuntimeFunction {
         void *ret; /* the pointer to a function that gets its address; NULL where there is no such function */
 } RuntimeFunction;
 
-/* Of the libraries with these names the first that the program has loaded; NULL: none. Its handle is kept. */
+/* Returns the first of these libraries that the program has loaded, which then stays loaded; NULL: none is. */
 void *runtime_library(const char *const names[], size_t n);
 
-/* Looks up functions in a library; NULL: in all that is loaded. False: one is missing. */
+/* Looks up functions in a library; NULL: in all loaded ones. Returns false when one is missing. */
 bool runtime_functions(void *library, const RuntimeFunction functions[], size_t n);
 
-/* How all layers call the device with this PCI address: "pci:0000:65:00.0", in a text of COMPAT_NAME_MAX bytes. False:
- * it is no such address. */
+/* Writes the id that all layers use for the device with this PCI address, "pci:0000:65:00.0", into COMPAT_NAME_MAX
+ * bytes. Returns false when `pci` is no PCI address. */
 bool runtime_device_id(const char *pci, char *ret);

@@ -17,7 +17,7 @@
 #define STACK_SIZE ((size_t) 256 * 1024)
 #define TURNS_MAX  16U
 
-/* A policy that has no turns among equals runs all of a level. */
+/* The concurrency for a policy without turns: it runs all XQueues of one level at the same time. */
 #define ALL_AT_ONCE PAGE_SLOTS_MAX
 
 struct LocalDevice {
@@ -36,7 +36,7 @@ static const struct {
                 [kPolicyHeterogeneousHighestPriorityFirst] = {&policy_hhpf_ops},
                 [kPolicyCPUHighestPriorityFirst] = {&policy_chpf_ops},
                 [kPolicyUtilizationPartition] = {&policy_up_ops, true},
-                /* One process: all of it runs. */
+                /* This policy divides a device among processes, and here is only one: all its XQueues run. */
                 [kPolicyProcessUtilizationPartition] = {&policy_pup_ops},
                 [kPolicyKEarliestDeadlineFirst] = {&policy_kedf_ops, true},
                 [kPolicyLaxity] = {&policy_lax_ops},
@@ -223,7 +223,7 @@ static void turn(void) {
                 scheduler.wake_ns = 0;
 }
 
-/* Called after a change by another thread than the scheduler's. */
+/* Decides anew. Called after a change on another thread than the scheduler's. */
 static void turn_and_tell(void) {
         turn();
         if (scheduler.has_thread)
@@ -256,7 +256,7 @@ static PolicyConfig device_config(void) {
         PolicyConfig c = POLICY_CONFIG_DEFAULT;
 
         c.timeslice_ns = scheduler.timeslice_ns;
-        c.starve_run_ns = 0; /* the program gets for its own queues what it asks for */
+        c.starve_run_ns = 0; /* no floor: the program decides about its own queues */
         c.concurrency = scheduler.policy == kPolicyKEarliestDeadlineFirst ? scheduler.k
                         : policies[scheduler.policy].turns                ? 1
                                                                           : ALL_AT_ONCE;

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The local gate of an XQueue
+ * Side: the local gate of an XQueue
  *
  * The protocol is that between xschedd and its clients (common/page.h), with this process on both sides: a slot of a
  * page for each XQueue, whose verdict is written by the scheduler (scheduler.c), and whose counts are those of launches
@@ -10,9 +10,9 @@
  * thread that writes "run" is in the same process.
  *
  * Launches that a layer sees come by side_local(), and are in flight until the layer says that they have completed.
- * Commands are counted as waiting from when they are submitted, and are in flight when they are launched.
+ * Commands count as waiting from their submission until their launch, and as in flight from then on.
  *
- * Thread safety: what counts, from any thread; what writes verdicts, with the lock.
+ * Thread safety: functions that count may be called by any thread; functions that write verdicts need the lock.
  */
 
 #include "common/page.h"
@@ -33,16 +33,17 @@ struct Side {
         _Atomic uint32_t idle, idle_waiters; /* futex: changes when nothing is outstanding any more */
 };
 
-/* With the lock. Returns 0, -ENOSPC or -ENOMEM. */
+/* Called with the lock. Returns 0, -ENOSPC or -ENOMEM. */
 int side_new(XQueue *x, Side **ret);
-/* All launches pass from now on. The gate may be used again when no thread is in it. */
+/* Opens the gate for good. Another XQueue may use it when no thread is in it any more. */
 void side_escape(Side *s);
 void side_release(Side *s);
 
 /* For xsched_queue_set_local(). */
 XschedLocal side_local(Side *s);
 
-/* n commands are buffered; one is launched; n launched ones have completed; n are dropped. */
+/* Count commands: one more is buffered; one is launched; n launched ones have completed; n buffered ones are
+ * dropped. */
 void side_submit(Side *s);
 void side_launch(Side *s);
 void side_end(Side *s, uint32_t n);
@@ -71,7 +72,7 @@ static inline uint32_t side_in_flight(const Side *s) {
 /* Descriptor that is readable when there were watched edges; -EBADF without a page. */
 int side_wake_fd(void);
 void side_nudge(void);
-/* Calls for each XQueue with an edge since the last call. */
+/* Calls edge() for each XQueue that had an edge since the last call. */
 void side_take_edges(void (*edge)(XQueue *x));
 void side_set_watch(Side *s, uint32_t watch);
 void side_set_verdict(Side *s, Verdict v);

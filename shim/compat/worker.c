@@ -3,8 +3,9 @@
 /*
  * Commands that were submitted
  *
- * A command is in the list `pending`, or is x->launching, or is in `flying`, and goes from the one to the next. The
- * order of submission is that of all three, so the oldest is the first that there is, looked for from the end.
+ * A command is in the list `pending`, or is x->launching, or is in `flying`, and goes from the one to the next.
+ * Commands keep the order of their submission, so the oldest is the first of `flying`, or else `launching`, or else the
+ * first of `pending`.
  */
 
 #include "shim/compat/worker.h"
@@ -77,7 +78,7 @@ static void reap(XQueue *x, const Command *last) {
         (void) pthread_cond_broadcast(&x->done);
 }
 
-/* Waits for the first command with a mark, or for all. */
+/* Waits for the first command that has a mark; if none has, for all. */
 static void await_flying(XQueue *x) {
         const HwQueue *h = x->hwq;
         Command *marked = x->flying.first;
@@ -93,13 +94,13 @@ static void await_flying(XQueue *x) {
         else
                 r = h->platform->finish(h);
         compat_lock();
-        /* Nothing reports their end: count them as ended now. */
+        /* The wait has failed, and nothing else reports the end of these commands: count them as ended now. */
         if (r < 0 && x->first_error == kXSchedSuccess)
                 x->first_error = kXSchedErrorHardware;
         reap(x, marked);
 }
 
-/* The smallest of the runtime's bound, xschedd's and ours. */
+/* Whether as many commands are in flight as the smallest of three bounds allows: the runtime's, xschedd's and ours. */
 static bool is_full(const XQueue *x) {
         uint32_t limit = x->queue && !x->is_layers ? xsched_queue_limit(x->queue) : 0;
         uint64_t most = (uint64_t) x->threshold;
@@ -111,7 +112,7 @@ static bool is_full(const XQueue *x) {
 
 /* --- launching --- */
 
-/* For xschedd's gate: looks for completed launches while the queue is held. */
+/* Called by xschedd's gate while the queue is held: looks for completed launches. */
 static void make_room(void *userdata) {
         XQueue *x = userdata;
         COMPAT_LOCKED;
@@ -214,8 +215,8 @@ static Command *oldest(const XQueue *x) {
         return x->flying.first ?: x->launching ?: x->pending.first;
 }
 
-/* Waits for one command, or without a handle for all up to a number. Where one of our commands waits, the scheduler has
- * the queue that it waits for go as early as its own. */
+/* Waits for one command, or, without a handle, for all up to a number. If a command of another XQueue waits here, the
+ * scheduler gives this XQueue the other's urgency meanwhile. */
 static void wait_until_gone(XQueue *x, HwCommandHandle one, uint64_t seq) {
         XQueue *waits = compat_launching;
 

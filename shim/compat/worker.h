@@ -2,13 +2,13 @@
 #pragma once
 
 /*
- * Commands that were submitted
+ * Worker: launches submitted commands
  *
  * A thread of the XQueue launches them in their order, each when the local gate and xschedd's let it pass, and waits
  * for what it has launched: in batches while there is more to come, or the queue is held. It is started by the first
  * command, and ends with the XQueue.
  *
- * All with the lock, which those that wait give back meanwhile.
+ * All functions need the lock. Those that wait release it meanwhile.
  */
 
 #include "shim/compat/compat.h"
@@ -16,16 +16,16 @@
 /* Returns 0, or why there is no thread. */
 int worker_submit(XQueue *x, Command *c);
 
-/* Until all that was submitted before has gone. */
+/* Waits until all commands that were submitted before are gone. */
 void worker_wait_all(XQueue *x);
-/* Until this one has. */
+/* Waits until this command is gone. */
 void worker_wait(XQueue *x, HwCommandHandle handle);
 
-/* What a command that has gone returned, as long as it is remembered. */
+/* Returns the result of a command that is gone, if it is still remembered; else success. */
 XResult worker_result(const XQueue *x, HwCommandHandle handle);
 
-/* What was submitted and not launched goes. */
+/* Drops commands that were not launched yet. */
 void worker_drop(XQueue *x);
 
-/* No more is to come: until all has gone, and the thread with it. */
+/* No more commands will come: waits until all are gone, and the thread has ended. */
 void worker_end(XQueue *x);

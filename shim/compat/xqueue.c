@@ -16,8 +16,8 @@ static bool is_level(int64_t level) {
         return level > kPreemptLevelUnknown && level < kPreemptLevelMax;
 }
 
-/* Finds the layer's queue for the runtime's; where no layer is loaded, makes one for commands. Without either xschedd
- * does not know the XQueue. */
+/* Finds the queue that a layer has for the runtime's queue. If no layer is loaded, makes one for commands. Without any,
+ * xschedd does not know the XQueue. */
 static void find_queue(XQueue *x) {
         const HwQueue *h = x->hwq;
         const XschedQueueInfo info = {
@@ -84,7 +84,7 @@ static int xqueue_publish(XQueue *x) {
         return scheduler_add(x);
 }
 
-/* Two threads may make an XQueue for one queue at once: the first one's counts. */
+/* Makes the XQueue. If two threads do so for one queue at once, the first one's counts. */
 static XResult make(HwQueue *h, int64_t level, XQueueHandle *ret) {
         int r;
 
@@ -232,7 +232,7 @@ XResult XQueueProfileHwCommandCount(XQueueHandle xq, int64_t *count) {
 /* --- suspending --- */
 
 static void wait_idle(XQueue *x) {
-        if (x->is_layers) /* nothing else may report it */
+        if (x->is_layers) /* no other call may report this error */
                 (void) wait_all(x);
         else
                 side_wait_idle(x->side);

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * This process as a client of xschedd: the state that exists once per process
+ * Client: this process as a client of xschedd, the state that exists once per process
  *
  * shim/ is the application's side: gate.h (one queue's gate), queue.h (the queues and the public calls), client.h (the
  * process), process.h (its forks, and the start of the control thread), control.h (that thread, which talks to the

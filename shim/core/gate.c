@@ -345,8 +345,8 @@ static uint32_t gate_end_on_seat(Gate *g, GateSeat *seat, uint32_t n) {
 void gate_end(Gate *g, uint32_t n) {
         PROTECT_ERRNO;
 
-        /* A second turn is only needed when other threads ended launches and the page changed between the two seats.
-         * The limit of turns is for a caller that still ends launches of a dropped queue. */
+        /* A second turn is only needed when, between the looks at the two seats, other threads ended launches and the
+         * page changed. The limit of turns is for a caller that still ends launches of a dropped queue. */
         n = gate_claim(g, n);
         for (unsigned turns = 0; n > 0 && turns < 1000; turns++) {
                 size_t older = atomic_load_explicit(&g->seat, memory_order_seq_cst) == &g->seats[0] ? 1 : 0;

@@ -31,7 +31,7 @@ uint32_t cuda_bound_limit(CudaQueue *q, uint64_t kind) {
         if (each != 0 && n > 0) {
                 uint64_t elapsed = ns_sub(now_ns(), atomic_load_explicit(&q->since_ns, memory_order_relaxed));
                 each = MAX(each, flying / n);
-                /* The oldest launch takes longer than all in flight should, so the known time is wrong. */
+                /* The oldest launch has taken twice the expected time of all in flight: the learned times are wrong. */
                 if (elapsed > 2 * flying)
                         each = MAX(each, elapsed / n);
         }
@@ -45,8 +45,8 @@ static uint64_t time_left(CudaQueue *q, uint32_t n) {
         return ns_sub(atomic_load(&q->flying_ns) / all * n, ns_sub(now_ns(), atomic_load(&q->since_ns)));
 }
 
-/* Whether the device has almost finished the oldest launch, so that the next one may be submitted meanwhile. Of one
- * that is overdue it is not known. */
+/* Whether the device has almost finished the oldest launch, so that the next one may be submitted meanwhile. Returns
+ * false for an overdue launch, whose end is not known. */
 static bool is_almost_done(CudaQueue *q, uint64_t lead_ns) {
         uint64_t left = lead_ns > 0 ? time_left(q, 1) : 0;
 
@@ -59,8 +59,8 @@ static void sleep_for(uint64_t ns) {
         (void) syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &ts, NULL);
 }
 
-/* Sleeps for half of the remaining time, because sleeping too long leaves the device idle. Launches that take longer
- * than known are asked less and less often. */
+/* Sleeps for half of the remaining time, because sleeping too long leaves the device idle. A launch that takes longer
+ * than expected is polled less and less often. */
 static void wait_a_little(CudaQueue *q, uint32_t n, uint64_t waited_ns) {
         uint64_t left = time_left(q, n);
 
@@ -127,7 +127,7 @@ bool cuda_bound_is_reached(CudaQueue *q, uint64_t kind) {
 
         if (xsched_queue_get_state(q->xq) & XSCHED_QUEUE_HELD)
                 return true;
-        /* The driver does not tell what is complete. */
+        /* Nothing tells when launches are complete. */
         if (unlikely(atomic_load_explicit(&q->stuck, memory_order_relaxed)) || n < (limit ?: UNBOUND_LOOK))
                 return false;
         cuda_track_harvest(q);

@@ -7,8 +7,8 @@
  * COUNTED  is counted, and goes straight on: work for the device that is not gated, and what waits for it
  * HELPER   is called by the layer, and not intercepted
  *
- * Included several times, from C and from assembly; so comments and these lines are all there is. A name that this
- * driver does not have costs nothing. _ptsz and _ptds: the default stream is the thread's own.
+ * This file is included several times, from C and from assembly, so it may have nothing but comments and these lines. A
+ * name that the driver does not have costs nothing. _ptsz and _ptds: the default stream is the thread's own.
  */
 
 HOOKED(cuGetProcAddress)

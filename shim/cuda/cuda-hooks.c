@@ -3,8 +3,8 @@
 /*
  * The layer's functions in front of libcuda's
  *
- * Each has libcuda's own name, so that a program that is linked with libcuda finds it first, and a second, hidden one
- * for who asks by dlsym() or cuGetProcAddress(): cuda-next.h.
+ * Each has libcuda's own name, so that a program that is linked with libcuda finds it first, and a second, hidden name
+ * for callers that ask by dlsym() or cuGetProcAddress(): cuda-next.h.
  */
 
 #include <dlfcn.h>
@@ -161,7 +161,8 @@ HOOK(cuLaunchGridAsync, (CudaFunction f, int width, int height, CudaStream strea
         GATED(cuLaunchGridAsync, stream, false, f, 1, (CudaFunction, int, int, CudaStream), f, width, height, stream);
 }
 
-/* One kernel on several devices, whose parts wait for each other: once the first may run, all run. */
+/* One kernel runs on several devices, and its parts wait for each other. So only the first part passes its gate; the
+ * others are counted, and pass. */
 HOOK(cuLaunchCooperativeKernelMultiDevice, (CudaLaunchParams * list, unsigned n, unsigned flags)) {
         CudaLaunch l[DEVICES_MAX];
         unsigned n_gated = list ? MIN(n, (unsigned) ELEMENTSOF(l)) : 0;

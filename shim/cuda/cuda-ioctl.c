@@ -77,7 +77,7 @@ static uint32_t engine_of(const NvrmAllocShort *a) {
         return p.engine;
 }
 
-/* Both begin alike. */
+/* Handles both forms of the call: the longer one begins as the shorter one does. */
 static int pass_alloc(const Call *c) {
         int r = pass(c);
         if (r < 0)
@@ -141,7 +141,7 @@ static int pass_control(const Call *c) {
                 PROTECT_ERRNO;
                 cuda_rm_schedule(a->client, a->object);
         }
-        /* Whatever came of it: some of its list may have been done. */
+        /* Also after an error: the driver may have handled a part of the list. */
         if (unlikely(a->command == NVRM_CMD_DISABLE_CHANNELS)) {
                 PROTECT_ERRNO;
                 cuda_rm_step_back();
@@ -185,7 +185,7 @@ static _noinline_ int driver_ioctl(int fd, unsigned long request, void *arg) {
         return pass_object_call(&c);
 }
 
-/* Parameters have the names of libc's header. */
+/* The parameters are named as in libc's header. */
 _public_
 int ioctl(int fd, unsigned long request, ...) {
         void *arg = ARGUMENT_BEHIND(request);

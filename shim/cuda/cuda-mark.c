@@ -11,7 +11,7 @@
 #include "shim/cuda/cuda-mark.h"
 #include "shim/cuda/cuda-next.h"
 
-/* A sample costs 2 us: one in so many launches of a kind that is known. */
+/* A sample costs 2 us. One in so many launches of a known kind is a sample. */
 #define SAMPLE_LONG    4U
 #define SAMPLE_MIDDLE  16U
 #define SAMPLE_SHORT   64U

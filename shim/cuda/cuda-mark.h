@@ -18,7 +18,7 @@ bool cuda_mark_record(CudaQueue *q, CudaStream stream);
 /* Gives back the mark's event for reuse. */
 void cuda_mark_release(CudaQueue *q, const CudaMark *m);
 
-/* Returns the number of drains without a mark. */
+/* Returns the number of drains without a mark, and forgets them: the mark that the caller records ends them. */
 uint32_t cuda_drains_take(CudaQueue *q);
 
 /* Begins a sample: records the first of a pair of events around the next launch. Takes the lock itself, if it is free.

@@ -105,8 +105,8 @@ static void note_entry(Library *l, CudaEntry e, void *address) {
                 *k = (Known){.address = address, .entry = e};
 }
 
-/* Under no lock: a thread that has the dynamic linker's may be waiting for ours. Two threads may do it at once; one
- * of them publishes. A reference to libcuda is kept for ever: our functions lead there. */
+/* Takes no lock: a thread with the dynamic linker's lock may be waiting for ours. Two threads may do this at once; one
+ * of them publishes its result. Keeps a reference to libcuda for ever, because our functions lead there. */
 static Library *find_library(void) {
         CudaDlsym lookup = cuda_real_dlsym();
         void *handle = lookup ? dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD) : NULL;
@@ -142,7 +142,7 @@ bool cuda_is_there(void) {
         return find() != NULL;
 }
 
-/* Whether the address is libcuda's, and the caller is not: libcuda asks itself. */
+/* Whether the address is libcuda's and the caller is not: libcuda's own look-ups are left alone. */
 static bool is_given(const Library *l, const void *address, const void *caller) {
         uintptr_t at = (uintptr_t) address, from = (uintptr_t) caller;
 

@@ -34,7 +34,7 @@ typedef struct CudaObject {
         unsigned leaving;  /* number of running calls that free it */
         bool going;        /* its record is being removed */
         bool scheduled;    /* of a group or channel: the driver was told to */
-        int sliced;        /* of a group: what came of setting its time slice; > 0: not tried */
+        int sliced;        /* of a group: result of setting its time slice; > 0: not tried yet */
         CudaGpu *gpu;      /* of a group, single channel or subdevice; NULL: unknown, or out of reach */
         CudaGpu *last_gpu; /* of a group or single channel: `gpu` before it came out of reach */
         NvrmHalQueue hal;  /* of a group, or of a channel without a group */

@@ -101,7 +101,7 @@ void cuda_queue_unlock(CudaQueue *q);
 #define CUDA_QUEUE_LOCK(q)     cuda_queue_lock_at(q, __builtin_frame_address(0))
 #define CUDA_QUEUE_TRY_LOCK(q) cuda_queue_try_lock_at(q, __builtin_frame_address(0))
 
-/* What a queue wants to be called for. */
+/* Functions that a queue is called back by. */
 typedef struct CudaQueueOps {
         void (*drain)(XschedQueue *xq, void *userdata); /* XschedQueueInfo.drain and .look */
         void (*look)(XschedQueue *xq, void *userdata);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * By what the driver is reached: see cuda-reach.h
+ * Finds the file and the subdevice for calls about channels: see cuda-reach.h
  */
 
 #include "shim/cuda/cuda-reach.h"
@@ -158,7 +158,7 @@ static bool is_usable(const CudaObject *o) {
         return o->class == NVRM_CLASS_SUBDEVICE && o->leaving == 0 && !o->going;
 }
 
-/* Takes the subdevice of its own device; when it worked with a device that has gone, any of the same GPU. */
+/* Takes a subdevice of the holder's own device. If that device is gone, any subdevice of the same GPU. */
 bool cuda_reach_find(CudaObject *holder) {
         const CudaObject *device = cuda_object_above(holder, cuda_class_is_device);
 

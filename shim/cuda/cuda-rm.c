@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The driver's objects of this process, and what of them is stopped: see cuda-rm.h
+ * Records the driver's objects of this process, and which of them are stopped: see cuda-rm.h
  */
 
 #include "shim/cuda/cuda-rm.h"
@@ -119,7 +119,7 @@ bool cuda_rm_any_stopped(void) {
 
 /* --- what is to be stopped, and what is --- */
 
-/* Whether the object has channels, and only for copies. */
+/* Whether the object has channels, all of them of copy engines. */
 static bool only_copies(const CudaObject *o) {
         return o->engine >= NVRM_ENGINE_COPY_FIRST && o->engine <= NVRM_ENGINE_COPY_LAST;
 }
@@ -146,15 +146,15 @@ static bool anything_is_owed(void) {
 static void *undo_main(void *unused);
 static void copy_take_over(CudaObject *gone);
 
-/* Takes another name for channels whose first one has gone, with a file that was closed, for instance. */
+/* Gives channels their next name when the first one is gone, for instance with a file that was closed. */
 static void names_follow(void) {
         for (CudaObject *o = cuda_objects(); o; o = o->next)
                 if (o->same && o->same->channel.lost)
                         copy_take_over(o->same);
 }
 
-/* Called after every possible change. What could not be released is tried again by a thread of its own, because there
- * may be no queue left for the control thread to work for. */
+/* Called after every call that may have changed something. Channels that could not be released are tried again by a
+ * thread of their own: there may be no queue left, and then the control thread does nothing. */
 static void settled(void) {
         names_follow();
         bool owed = anything_is_owed(), any = owed;
@@ -220,7 +220,7 @@ CudaGpu *cuda_rm_gpus(void) {
         return cuda_reach_gpus();
 }
 
-/* Whether we have seen it made, by the class of its channels. */
+/* Whether the layer has seen the creation of the group's channels: their class is then known. */
 static bool was_seen(const CudaObject *o) {
         return !cuda_class_is_channel(o->class) || o->class == NVRM_CLASS_CHANNEL_HOPPER;
 }
@@ -370,7 +370,7 @@ static void channel_drop(CudaObject *o) {
 
 /* --- unmaking --- */
 
-/* The channel lives on under its next name, in its current state. Prefers a name that is not about to be freed. */
+/* The channel lives on under its next name, in its current state. It prefers a name that is not about to be freed. */
 static void copy_take_over(CudaObject *gone) {
         CudaObject *first = NULL;
 
@@ -424,8 +424,8 @@ static void leave_others_reachable(const CudaObject *top) {
         }
 }
 
-/* Releases channels that live on under another name, by which we may not reach them. Where we do, they are stopped
- * again. */
+/* Releases channels that live on under another name, by which they may be out of reach. Those that can be reached are
+ * stopped again. */
 static void let_go_what_stays(const CudaObject *top) {
         for (CudaObject *o = cuda_objects(); o; o = o->next)
                 if (o->same && !cuda_object_is_below(o, top) && cuda_object_is_below(o->same, top)) {

@@ -12,7 +12,7 @@
 
 #define SLICE_MAX_USEC 1000000UL
 
-static uint64_t slice_usec; /* 0: as it is */
+static uint64_t slice_usec; /* 0: the driver's own is left */
 static uint32_t interleave;
 static bool has_interleave;
 

@@ -22,7 +22,7 @@ void cuda_stop_leave(const XschedQueue *xq);
 /* The process is about to end: enables all channels, and stops none from now on. */
 void cuda_stop_end(void);
 
-/* Cuda-stop.c, with the lock. cuda_stop_lower(): the device can no longer be stopped. cuda_stop_forget(): in a child
+/* Called under cuda_rm_lock(). cuda_stop_lower(): the device can no longer be stopped. cuda_stop_forget(): in a child
  * after fork(). */
 void cuda_stop_lower(const CudaGpu *g);
 void cuda_stop_forget(void);

@@ -274,8 +274,8 @@ static void track_last_look(CudaQueue *q) {
 static void track_look(XschedQueue *xq, void *userdata) {
         bool more;
 
-        /* A thread of the application may have a lock of the driver's while it waits for what is stopped: who asks
-         * the driver then waits for that thread, and is the one that would let go. */
+        /* A thread of the application may hold a lock of the driver while it waits for stopped channels. If the control
+         * thread asked the driver now, it would wait for that thread, and could not release the channels. */
         if (cuda_rm_any_stopped()) {
                 xsched_queue_look(xq);
                 return;
@@ -303,7 +303,8 @@ static void ask_for_drain(CudaQueue *q, XschedQueue *xq) {
 static void track_drain(XschedQueue *xq, void *userdata) {
         CudaQueue *q = userdata;
 
-        /* The driver of an ending process cannot be asked: its end tells. */
+        /* The process is ending, and its driver cannot be asked any more: the end of the process reports the
+         * launches. */
         if (cuda_has_ended()) {
                 xsched_queue_drained(xq);
                 return;
@@ -390,7 +391,7 @@ void cuda_track_thaw(void) {
 
 /* --- waits of the application --- */
 
-/* A thread inside of the driver may have the lock: then a later look finds out. */
+/* Does nothing when a thread inside of the driver has the lock: a later look finds the completions. */
 void cuda_wait_begin(CudaStream stream, bool per_thread, CudaWait *ret) {
         CudaQueue *q = cuda_queue_find(stream, per_thread);
 

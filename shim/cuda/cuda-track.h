@@ -54,7 +54,7 @@ void cuda_track_close_tail(CudaQueue *q);
 void cuda_track_drop_stream(CudaStream stream);
 void cuda_track_drop_context(CudaContext context);
 
-/* The driver is not called between the two. */
+/* Between these two calls no thread of the layer asks the driver. */
 void cuda_track_freeze(void);
 void cuda_track_thaw(void);
 

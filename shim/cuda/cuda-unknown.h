@@ -5,8 +5,8 @@
  * Launches that the layer does not know: functions of a newer libcuda whose names begin as those of launches do
  *
  * Nothing is known of their arguments, so they cannot be held. A program that asks for one gets a thunk that counts its
- * calls and goes on to it: xsched_cuda_count() tells of it by its name, so that it is seen that something launches past
- * the gate.
+ * calls and goes on to it: xsched_cuda_count() returns the count by the function's name, so that launches past the gate
+ * are noticed.
  */
 
 #include <stdbool.h>

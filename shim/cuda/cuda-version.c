@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Which version of the driver this is: see cuda-version.h
+ * Finds the version of the driver: see cuda-version.h
  */
 
 #include "shim/cuda/cuda-version.h"

@@ -88,7 +88,8 @@ static int send_some(Dbus *d, const void *data, size_t size, size_t *ret_sent) {
         return 0;
 }
 
-/* Calls follow the authentication, and are not delayed until it is answered: who refuses it hangs up. */
+/* Sends the authentication and then calls, without waiting for an answer to the former: a peer that refuses it hangs
+ * up. */
 static int dbus_flush(Dbus *d) {
         size_t n = 0;
         int r = 0;
@@ -367,7 +368,7 @@ int dbus_process(Dbus *d) {
                 dbus_dispatch(d, m);
                 (void) dbus_message_free(m);
         }
-        /* Also while a flood of messages comes. */
+        /* Timeouts are handled first, so that a flood of messages cannot delay them. */
         if (dbus_expire(d))
                 r = 1;
         return d->error < 0 ? d->error : r;

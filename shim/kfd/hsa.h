@@ -29,8 +29,8 @@ typedef struct HsaQueue {
 
 _Static_assert(offsetof(HsaQueue, doorbell_signal) == 16 && sizeof(HsaQueue) == 40, "hsa_queue_t");
 
-/* amd_queue_t, which contains the indices whose addresses the kernel gets. What is said of scratch memory depends on
- * `caps`: see kfd_aql_reclaims(). */
+/* amd_queue_t, which contains the indices whose addresses the kernel gets. The meaning of the members about scratch
+ * memory depends on `caps`: see kfd_aql_reclaims(). */
 typedef struct AmdQueue {
         HsaQueue hsa_queue;
         uint32_t caps; /* 0 before ROCm 6.1 */

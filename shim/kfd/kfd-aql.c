@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The runtime's view of a queue, found by what the kernel is told when the queue is made
+ * Finds the runtime's view of a queue by the arguments with which the kernel makes the queue
  */
 
 #include "shim/kfd/kfd-aql.h"
@@ -51,15 +51,16 @@ const AmdQueue *kfd_aql_find(const KfdCreateQueue *a) {
                         : NULL;
 }
 
-/* Read while the runtime and the firmware write. */
+/* Reads a member that the runtime and the firmware may be writing. */
 #define LOOK(member) __atomic_load_n(&(member), __ATOMIC_RELAXED)
 
-/* ROCm 7: no packet after the index may use it, and the queue is not past that one yet. UINT64_MAX: all may. */
+/* In ROCm 7 and later: whether the runtime has limited the use of scratch memory to packets up to this index, and the
+ * queue is not past it yet. UINT64_MAX: there is no limit. */
 static bool is_before(const AmdQueue *q, uint64_t index) {
         return index != UINT64_MAX && index >= LOOK(q->read_index);
 }
 
-/* ROCm 6.1 to 6.4: there is memory, of which lanes are told that there is none. */
+/* In ROCm 6.1 to 6.4 the runtime takes memory back when there is some, and the packets are told that there is none. */
 bool kfd_aql_reclaims(const AmdQueue *q) {
         uint32_t caps = LOOK(q->caps);
 

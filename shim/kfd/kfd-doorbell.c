@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Which signals are doorbells of queues of ours, and which hsa_queue_t are theirs
+ * The table of doorbell signals and of hsa_queue_t, with our queues
  */
 
 #include "shim/kfd/kfd-doorbell.h"
@@ -11,7 +11,7 @@
 struct KfdDoorbellTable kfd_doorbell_table[KFD_DOORBELLS_MAX];
 _Atomic unsigned kfd_n_doorbells;
 
-/* A place that was used stays a link of the chains that lead over it, until none does. */
+/* Removes the entry at this place. The place stays marked as used while chains of other entries lead over it. */
 static void doorbell_remove(unsigned i) {
         atomic_store(&kfd_doorbell_table[i].handle, GONE);
         atomic_fetch_sub(&kfd_n_doorbells, 1);

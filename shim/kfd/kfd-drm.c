@@ -3,8 +3,8 @@
 /*
  * Compute queues of amdgpu's DRM driver
  *
- * A record is known by its file's number and the driver's number of the queue. A program that closes the file, and not
- * its queues before, has the record until it makes the next queue, or ends.
+ * A record is known by its file's number and the driver's number of the queue. If a program closes the file without
+ * removing its queues first, their records stay until it makes the next queue, or ends.
  */
 
 #include "shim/kfd/kfd-drm.h"
@@ -84,8 +84,7 @@ bool kfd_drm_concerns(const DrmUserq *asked) {
                         (asked->op == DRM_USERQ_FREE && atomic_load(&has_queues));
 }
 
-/* A thread that a signal handler with such a call has interrupted keeps the lock: then the handler's queue is not
- * recorded. */
+/* If a signal handler makes such a call while its thread has the lock, the queue is not recorded. */
 void kfd_drm_note(int fd, const DrmUserq *asked, const void *arg, RenderDevice *render_device) {
         PROTECT_ERRNO;
         DrmUserq answer;

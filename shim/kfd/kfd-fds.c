@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Which fds are KFD's: see kfd-fds.h
+ * The table of KFD's fds: see kfd-fds.h
  */
 
 #include "shim/kfd/kfd-fds.h"
@@ -11,7 +11,7 @@
 _Atomic uint8_t kfd_fds_first[KFD_FDS_CHUNK];
 _Atomic(_Atomic uint8_t *) kfd_fds_more[KFD_FDS_CHUNKS];
 
-static _Atomic unsigned n_chunks = 1; /* those beyond have never been */
+static _Atomic unsigned n_chunks = 1; /* higher ones were never made */
 
 /* Not from the heap, whose lock the caller may hold: dup() may be called anywhere. */
 static _Atomic uint8_t *chunk_make(unsigned i) {

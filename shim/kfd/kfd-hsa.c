@@ -38,7 +38,7 @@
 
 static _Thread_local struct {
         bool is_runtimes;
-        unsigned forwarded; /* calls that were met here, and are with the runtime now */
+        unsigned forwarded; /* calls of this thread that passed here, and are in the runtime now */
         bool in_gate;
 } thread __attribute__((tls_model("initial-exec")));
 
@@ -118,13 +118,14 @@ static bool may_wait(const KfdQueue *q) {
         return likely(!(xsched_queue_get_state(q->xsched) & XSCHED_QUEUE_HELD)) || !in_signal_handler();
 }
 
-/* Behind the gate, and before the store: a release that comes in between may announce it. */
+/* Notes the index that a doorbell announces. Called behind the gate and before the store, because the queue may be
+ * released in between. */
 static void note_rung(KfdQueue *q, int64_t value) {
         uint64_t next = (uint64_t) value + 1, rung = atomic_load_explicit(&q->rung, memory_order_relaxed);
 
         while (next > rung && !atomic_compare_exchange_weak(&q->rung, &rung, next))
                 ;
-        /* Another thread has found out meanwhile. */
+        /* Another thread has found the proxy meanwhile. */
         if (unlikely(atomic_load(&q->intercepted)))
                 atomic_store(&q->rung, 0);
 }
@@ -150,7 +151,7 @@ static int begin(KfdQueue *q) {
         return xsched_queue_begin(q->xsched);
 }
 
-/* In front of the store: the packets are written, and their indices taken. True when it is watched. */
+/* In front of the store: the packets are written, and their indices taken. Returns whether the queue is watched. */
 static bool launch(KfdQueue *q) {
         PROTECT_ERRNO;
 
@@ -181,7 +182,7 @@ static bool enter(KfdQueue *q, bool watched) {
         return xsched_queue_begin_nowait(q->xsched) == XSCHED_TRACKED;
 }
 
-/* True: after_store() is to be called. */
+/* Returns whether after_store() is to be called. */
 static inline bool before_store(KfdQueue *q, int64_t value) {
         bool intercepted = is_intercepted(q, value), watched = false;
 
@@ -203,7 +204,7 @@ static void after_store(KfdQueue *q) {
         atomic_fetch_sub(&q->inside, 1);
 }
 
-/* Every runtime does this with a signal of the kind. */
+/* Stores to the hardware's doorbell, as every runtime does for a signal of this kind. */
 static bool store_to_hardware(const KfdQueue *q, HsaSignal signal, int64_t value) {
         const AmdSignal *s = (const AmdSignal *) (uintptr_t) signal.handle;
 
@@ -213,8 +214,9 @@ static bool store_to_hardware(const KfdQueue *q, HsaSignal signal, int64_t value
         return true;
 }
 
-/* The first doorbell from its place. A signal handler's thread may hold the dynamic linker's lock, so it does not ask.
- * And where the linker finds nothing (it has no memory left), the doorbell is rung all the same. */
+/* Handles the first doorbell from a call site. In a signal handler the dynamic linker is not asked, because the
+ * interrupted thread may hold its lock. If the linker finds nothing (it has no memory left), the doorbell is rung all
+ * the same. */
 static _noinline_ void store_unknown(
                 const void *caller, const KfdQueue *q, HsaSignal signal, int64_t value, size_t function) {
         KfdRuntime spare;
@@ -260,13 +262,15 @@ void kfd_hsa_store(HsaSignal signal, int64_t value, typeof(&hsa_signal_store_rel
 
 /* --- reservations --- */
 
-/* A signal handler does not wait for the lock: then the queue becomes known another time. */
+/* Finds the queue of an unknown hsa_queue_t. A signal handler does not wait for the lock: the next use of the queue
+ * then finds it. */
 static _noinline_ void meet_slow(const HsaQueue *queue) {
         if (!kfd_queue_meet(queue, false) && !in_signal_handler())
                 (void) kfd_queue_meet(queue, true);
 }
 
-/* A program that launches names the queue first, and so a profiler's proxy becomes known. */
+/* Called by functions that name the queue, as a program does before each launch: so a profiler's proxy becomes
+ * known. */
 static inline void meet(const HsaQueue *queue, KfdQueue **ret) {
         if (kfd_has_doorbells() && unlikely(!kfd_doorbell_look((uintptr_t) queue, ret)))
                 meet_slow(queue);
@@ -287,9 +291,9 @@ static _noinline_ void wait_for_move(KfdQueue *q) {
         }
 }
 
-/* A place that is reserved has no packet for a moment, and the firmware may hang when it finds that while queues are
- * moved. A move takes less than a millisecond, unless the device has to finish what runs: the wait gives up, because
- * that may be something which waits for this launch. */
+/* Waits while queues are moved on the device. A reserved place has no packet for a moment, and the firmware may hang
+ * when it finds such a place during a move. A move takes less than a millisecond, unless the device has to finish
+ * running work. That work may wait for this launch, so the wait gives up after a time. */
 static inline void begin_reserving(KfdQueue *q) {
         if (!q)
                 return;
@@ -428,7 +432,7 @@ static _noinline_ void set_unknown(
 
 HSA_INDEX_STORES(SET)
 
-/* A queue that neither the kernel's driver nor hsa_queue_create() was seen to be asked for (kfd-tool.c). */
+/* Adopts a queue whose creation was seen neither at the kernel's driver nor at hsa_queue_create() (kfd-tool.c). */
 static _noinline_ void adopt_slow(const HsaQueue *queue, KfdHsaFindNode *find_node, const void *userdata) {
         uint32_t node;
         PROTECT_ERRNO;
@@ -453,8 +457,9 @@ uint64_t kfd_hsa_reserve(const HsaQueue *queue, uint64_t n, typeof(&hsa_queue_ad
 
 /* --- the runtime's callbacks --- */
 
-/* A thread that has called one of these is the runtime's own, which calls all of them, and others that come by ways
- * that are not met here: when a queue fails, or memory. So it never waits from then on. */
+/* A callback of the program, as the runtime is given it. The thread that calls one is the runtime's own. The same
+ * thread also makes callbacks that the layer does not see, when a queue or memory fails. So from its first call on, it
+ * never waits at a gate. */
 typedef struct Closure {
         union {
                 HsaHandler *handler;

@@ -8,7 +8,7 @@
 #include "hsa.h"
 #include "kfd-queue.h"
 
-/* Around a call through a runtime's own table. Does nothing when the call was intercepted before. */
+/* Around a call through a runtime's own table. It goes straight on when the call was intercepted before. */
 void kfd_hsa_store(HsaSignal signal, int64_t value, typeof(&hsa_signal_store_relaxed) next);
 /* find_node() asks the runtime for the node of a queue that is not known; false: it does not say. */
 typedef bool KfdHsaFindNode(const void *userdata, const HsaQueue *queue, uint32_t *ret);

@@ -223,7 +223,7 @@ static void context_add(unsigned context, int fd) {
                 contexts[context].n_fds++;
 }
 
-/* Before the number is given back, because another thread may get it at once. */
+/* Called before the number is free, because another thread may get it at once. */
 static void fd_forget(int fd) {
         unsigned context = kfd_fd_context(fd);
 
@@ -379,7 +379,7 @@ static bool is_device(const char *path) {
         return path && path[0] == '/' && streq(path, KFD_DEVICE_PATH);
 }
 
-/* A number that we know was closed behind our back. */
+/* Notes a newly opened fd. If its number is in the table already, the program has closed it unseen. */
 static int opened(const char *path, int fd) {
         if (unlikely(kfd_fd_context(fd) != 0))
                 fd_forget(fd);
@@ -473,8 +473,9 @@ int dup(int fd) {
         return r;
 }
 
-/* The number is taken over in one step, and only if the call succeeds: afterwards is early enough to forget what it
- * was, and a context that ends so has its own fd left to let its queues go by. */
+/* Notes the result of a dup() to a given number. The kernel takes that number over in one step, and only if the call
+ * succeeds, so its former context is forgotten only now. A context that ends by this still has its own fd, by which its
+ * queues are released. */
 static int copied_to(int from, int to, int r) {
         if (r >= 0 && from != to) {
                 fd_forget(to);

@@ -3,9 +3,9 @@
 /*
  * The HSA runtime behind the layer, by who calls
  *
- * Runtimes are told apart by their functions, and their records stay for ever, as does a reference to each library. A
- * place that calls is one word, its address and the number of its runtime, so that who reads it never sees half of it.
- * What such a place is may change when a library is unloaded: dlclose() is ours, too.
+ * Runtimes are told apart by their functions. Their records stay for ever, and so does a reference to each library. A
+ * call site is one word, with its address and the number of its runtime, so a reader never sees half of it. An address
+ * may become another call site when a library is unloaded: so dlclose() is intercepted, too.
  */
 
 #include "shim/kfd/kfd-next.h"
@@ -59,7 +59,7 @@ static bool is_from_the_start(const void *function) {
         return false;
 }
 
-/* A reference to it is kept. */
+/* Returns a handle of the library, which stays loaded. */
 static void *handle_of(const struct link_map *map) {
         return map && !isempty(map->l_name) ? dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD) : NULL;
 }
@@ -238,7 +238,7 @@ static uint64_t place_number(uint64_t address) {
         return 0;
 }
 
-/* When all are taken, one that was there has to be asked for again. */
+/* Remembers a call site. If all places are taken, it replaces another call site, which has to be looked up again. */
 static void place_remember(uint64_t address, uint64_t number) {
         unsigned first = place_first(address), i = 0;
 
@@ -257,8 +257,8 @@ static void places_forget(void) {
 
 /* --- libraries --- */
 
-/* Another place of a library that has called already leads to the same: then a signal handler need not ask. Records
- * stay for ever, and are used again when a library comes back. */
+/* Libraries that have called already. A further call site of such a library leads to the same runtime, so that a signal
+ * handler need not ask the dynamic linker. Records stay for ever, and are used again when a library comes back. */
 #define LIBRARIES_MAX 64U
 
 typedef struct Library {
@@ -361,7 +361,8 @@ _noinline_ const KfdRuntime *kfd_runtime(const void *caller, KfdRuntime *spare) 
 
 /* --- unloading --- */
 
-/* Before, for what comes to that place; and again, for what the library's own end has called from there. */
+/* Forgets the call sites before, for libraries that will be loaded at those addresses, and again afterwards: the
+ * library's destructors may have called from there. */
 _public_
 int dlclose(void *handle) {
         libraries_forget();

@@ -41,7 +41,7 @@ static void *layer_symbol(const char *name) {
         return layer ? dlsym(layer, name) : NULL;
 }
 
-/* An answer of false is said on standard error. */
+/* If this returns false, the runtime reports it on standard error. */
 _public_
 bool OnLoad(void *table, uint64_t version, uint64_t n_failed, const char *const *failed) {
         typeof(xsched_kfd_tool_load) *load = (typeof(load)) (uintptr_t) layer_symbol("xsched_kfd_tool_load");

@@ -101,8 +101,9 @@ static void queue_stop_tracking(KfdQueue *q) {
                 q->tracking = false;
 }
 
-/* What the device has taken without a doorbell that we have seen went past us; what is only written may still be rung
- * for. A doorbell is noted before it is rung, so the first one may come in between, and has the last word. */
+/* Looks for packets that the device has taken although no doorbell that we saw announced them. Packets that are only
+ * written may still be announced. A doorbell is noted before it is rung, so the first one may come in between: then it
+ * counts. */
 static void queue_look_past(KfdQueue *q, uint64_t read) {
         if (q->past_us || read == q->first_read || atomic_load(&q->hooked))
                 return;
@@ -120,7 +121,7 @@ static void queue_look(KfdQueue *q, Turn *t) {
         if (pending == 0 && !q->tracking && !q->draining)
                 return;
 
-        bool inside = atomic_load(&q->inside) > 0; /* then packets of what is pending may still come */
+        bool inside = atomic_load(&q->inside) > 0; /* if so, packets of pending launches may still come */
         uint64_t write = atomic_load(q->hal.write_index), read = atomic_load(q->hal.read_index);
         queue_look_past(q, read);
         if (q->tracking) {
@@ -200,7 +201,7 @@ static void *poll_main(void *unused) {
         return NULL;
 }
 
-/* With the first queue, because the first launch may be in a signal handler. */
+/* Starts the thread. Called with the first queue, because the first launch may be in a signal handler. */
 void kfd_poll_start(void) {
         if (poll.started)
                 return;

@@ -266,7 +266,7 @@ static void queue_schedule(KfdQueue *q, bool saves_waves) {
         if (xsched_queue_new(&info, &q->xsched) < 0 || !aql)
                 return;
 
-        /* No launch of it is announced: from the start there may be some. */
+        /* Nothing announces launches of this queue: count one from the start. */
         if (xsched_queue_begin_nowait(q->xsched) == XSCHED_TRACKED) {
                 xsched_queue_complete(q->xsched, 1, 0);
                 q->tracking = true;
@@ -275,7 +275,7 @@ static void queue_schedule(KfdQueue *q, bool saves_waves) {
 }
 
 static void queue_know_doorbell(KfdQueue *q) {
-        kfd_doorbells_forget(NULL); /* at such an address there may be a proxy for it next */
+        kfd_doorbells_forget(NULL); /* the runtime may make a proxy for it at an address in the table */
         kfd_doorbell_add((uintptr_t) q->aql, q);
         kfd_doorbell_add(q->aql->hsa_queue.doorbell_signal.handle, q);
 }
@@ -367,7 +367,7 @@ static void meet(const HsaQueue *queue) {
                 return;
         kfd_doorbell_add(queue->doorbell_signal.handle, q);
         atomic_store(&q->intercepted, true);
-        atomic_store(&q->rung, 0); /* from here on it is not followed */
+        atomic_store(&q->rung, 0); /* its doorbells do not count from here on */
 }
 
 static bool lock_now(void) {
@@ -403,7 +403,7 @@ static KfdQueue *queue_with_index(const void *write_index) {
         return NULL;
 }
 
-/* Under the lock. A proxy is no queue, and one that is known is known better. */
+/* Called under the lock. Does nothing for a proxy, which is no queue, and for a queue that is known already. */
 static void adopt(uint32_t node, const AmdQueue *aql) {
         bool known = !aql || queue_with_index(&aql->write_index) || queue_behind(aql);
         KfdGpu *g = known ? NULL : gpu_of_node(node);
@@ -435,7 +435,7 @@ void kfd_queue_adopt(uint32_t node, const HsaQueue *queue) {
                 return;
         KFD_LOCKED() return;
         adopt(node, kfd_aql_of(queue));
-        meet(queue); /* whatever it is, it is known from now on */
+        meet(queue); /* if it was not adopted, find the queue that it belongs to */
 }
 
 void kfd_queue_abandon(const HsaQueue *queue) {
@@ -449,7 +449,7 @@ void kfd_queue_abandon(const HsaQueue *queue) {
                 if (q->adopted && (!queue || &q->aql->hsa_queue == queue))
                         queue_remove(q);
         }
-        kfd_doorbells_forget(NULL); /* at its address there may be another next */
+        kfd_doorbells_forget(NULL); /* the next queue may be at its address */
 }
 
 void kfd_queue_check_adopted(KfdQueue *q) {
@@ -529,7 +529,8 @@ int kfd_create_queue(unsigned context, int fd, unsigned long request, void *arg)
         return r;
 }
 
-/* What the kernel would refuse it is to refuse: with the application's own words. */
+/* Whether the kernel gets the update with the percentage of a held queue. An update that the kernel would refuse is
+ * passed on as it is. */
 static bool update_is_virtual(const KfdQueue *q, const KfdUpdateQueue *a) {
         return q && q->hal.hal.held && (a->queue_percentage & 0xff) <= KFD_PERCENTAGE_MAX;
 }
@@ -548,7 +549,7 @@ int kfd_update_queue(unsigned context, int fd, unsigned long request, void *arg)
         if (!q)
                 return r;
         if (r < 0) {
-                /* The two by which the driver refuses, and has done nothing. */
+                /* After any other error than these two, the driver may have done a part. */
                 q->hal.unsure |= errno != EINVAL && errno != EFAULT;
                 return r;
         }
@@ -560,8 +561,8 @@ int kfd_update_queue(unsigned context, int fd, unsigned long request, void *arg)
         return r;
 }
 
-/* What the driver has begun it does not take back: after a preemption that timed out the queue is gone all the same,
- * and after other errors of the hardware it is half gone, and not to be touched again. */
+/* Whether the queue is gone. The driver does not take back a removal that it has begun: after a preemption that timed
+ * out the queue is gone, and after other errors of the hardware it is half gone, and must not be used again. */
 static bool is_destroyed(int r) {
         return r >= 0 || errno == ETIME || errno == EIO || errno == ENODEV || errno == EINVAL;
 }

@@ -55,7 +55,7 @@ typedef struct KfdQueue {
         bool adopted; /* not seen at the kernel: it only has a gate */
         bool follows;
         bool lent;           /* held by its verdict, and on the device for a turn: kfd-loan.c */
-        uint64_t loan_ns;    /* when that turn ends; when the next may begin */
+        uint64_t loan_ns;    /* when the turn ends, or the next one may begin */
         const AmdQueue *aql; /* the runtime's view of it; NULL: unknown */
         struct KfdQueue *next;
 

@@ -16,7 +16,7 @@
  * it, or the release of a counted queue; kfd-poll.c looks whether there is still a queue.
  *
  * The tables are lists of functions that grow at their ends, and say how long they are (hsa_api_trace.h), and by their
- * major version in which order. One of a version that was not known when this was written is left alone.
+ * major version in which order. A table of a version that is not known here is left alone.
  */
 
 #include <stdatomic.h>
@@ -58,13 +58,13 @@ enum {
         AMD_COUNTED_RELEASE = HEAD + 77,
 };
 
-/* A table of another major version has another order. Those with the first had no queues that are counted. */
+/* Other major versions of the table have another order. The first version had no queues that are counted. */
 #define MAJOR_MIN 1U
 #define MAJOR_MAX 2U
 
 #define N_ADDS 4U
 
-/* What a table had before us. */
+/* The functions that a runtime's tables had before. */
 typedef struct Tool {
         _Atomic(Function **) core; /* NULL: free */
         typeof(&hsa_signal_store_relaxed) store_relaxed, store_screlease, silent_relaxed, silent_screlease;
@@ -77,7 +77,7 @@ typedef struct Tool {
         GetQueueInfo *queue_get_info;
 } Tool;
 
-/* A runtime beyond that has what is preloaded alone. */
+/* Further runtimes are intercepted by the preloaded functions only. */
 #define TOOLS_MAX 8U
 
 static Tool tools[TOOLS_MAX];
@@ -98,7 +98,8 @@ static int destroy_queue(DestroyQueue *next, HsaQueue *queue) {
         return next(queue);
 }
 
-/* Made by another function than hsa_queue_create(): from ROCm 7.14 on there are several. */
+/* Finds the node of a queue that was made by another function than hsa_queue_create(): from ROCm 7.14 on there are
+ * several. */
 static bool find_node(const void *userdata, const HsaQueue *queue, uint32_t *ret) {
         const Tool *t = userdata;
         uint64_t agent;
@@ -179,7 +180,8 @@ static Function **table_at(Function **parent, size_t i) {
         return major >= MAJOR_MIN && major <= MAJOR_MAX ? table : NULL;
 }
 
-/* A table that comes again, after hsa_shut_down(), has what it had at first, or ours still. */
+/* Puts our function in. A table that comes again, after hsa_shut_down(), may have the runtime's function, or still
+ * ours. */
 #define TAKE(table, i, member)                                                                                         \
         do {                                                                                                           \
                 Function **_place = place(table, i);                                                                   \

@@ -1,28 +1,27 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The wait for the bound: a launch that would be one too many waits until fewer are in flight
+ * The wait for the in-flight bound: a launch above the bound waits until fewer are in flight
  *
- * Not until one has completed, but until half of the bound is left: then a wake-up is paid for once per half a bound
- * and not per launch, and the device has the other half to work on meanwhile.
+ * It waits until half of the bound is in flight, and not just until one launch has completed. So one wake-up lets half
+ * a bound of launches through, and the device works on the other half meanwhile.
  *
- * It must never deadlock, and the scheduler must never make a program fail. First, no thread waits for a launch that is
- * not safe (see opencl-launch.c), nor on a thread of the runtime. Second, what looks safe can still wait for the host:
- * a kernel can spin on memory that the program writes next. So a wait without any progress ends after a second; the
- * bound is then twice as high until a launch completes, so that a program that needs n launches to get on is delayed by
- * log n seconds and not by n.
+ * The wait must never deadlock. First, no thread waits for a launch that is not safe (see opencl-launch.c), and no
+ * thread of the runtime waits at all. Second, a launch that looks safe may still wait for the host: a kernel can spin
+ * on memory that the program writes next. So a wait without any progress ends after a second; the bound is then twice
+ * as high until a launch completes, so that a program that needs n launches to get on is delayed by log n seconds and
+ * not by n.
  *
- * The last of a small bound is waited for a little less than it takes: when the device is about to finish it, by the
- * mean of those before, the next may be submitted, and the device does not run dry while it is on its way.
+ * With a small bound, the wait for the last launch ends a little early: when, by the mean of earlier launches, the
+ * device is about to finish it. The next launch is then on its way when the device becomes free.
  *
- * How to wait depends on the device. One that computes on our CPUs must not be robbed of them by polling, and calls
- * back promptly; another calls back late, from a thread of its driver, and is asked until it is done, after a sleep
- * when that is far off.
+ * How to wait depends on the device. A device that computes on our CPUs calls back at once, and polling would take CPUs
+ * from it. Any other device calls back late, from a thread of its driver: it is polled, after a sleep if the end is far
+ * off.
  *
- * A sleep that is too long leaves the device idle, and makes the launch look as long as the sleep was: so the estimate
- * that the sleep came from would stay too high. Therefore sleeps are half as long, or left out where they would be
- * short, for some launches after one that was over when the sleep ended, and what is learned from those is what
- * launches take.
+ * A sleep that is too long leaves the device idle, and makes the launch look as long as the sleep, so that the estimate
+ * would stay too high. Therefore, after a launch that was over when the sleep ended, sleeps are half as long for some
+ * launches, and short ones are left out: from these launches the true time is learned.
  */
 
 #include <sched.h>
@@ -114,8 +113,8 @@ static void note_sleep(OpenclQueue *q, bool slept) {
                 atomic_store(&q->doubt, doubt - 1);
 }
 
-/* Whether the device has almost finished the oldest launch. One that is overdue was not what is known of its kind, and
- * says nothing about how long it will go on. */
+/* Whether the device has almost finished the oldest launch. Returns false for an overdue launch, whose end is not
+ * known. */
 static bool is_almost_done(OpenclQueue *q, uint64_t lead_ns) {
         if (lead_ns == 0)
                 return false;
@@ -157,7 +156,8 @@ static void bound_wait_slow(OpenclQueue *q, uint32_t limit) {
                         atomic_store(&q->grace, MIN(grace + 1, GRACE_MAX));
                         break;
                 }
-                /* With a lead two are in flight for a moment: when the first has ended is when the other began. */
+                /* With a lead, two launches are in flight for a moment: the second one begins when the first one
+                 * ends. */
                 slept = wait_a_little(q, seen, time_left(q, keep == 0 ? 1 : n - keep, progress_at));
         }
         atomic_fetch_sub(&q->bound_waiters, 1);

@@ -8,7 +8,7 @@
 #include "common/macro.h"
 #include "shim/opencl/opencl-time.h"
 
-/* Turns in the mean: launches of one kind differ by more than the delay that is measured. */
+/* Number of turns in the mean. It is large because launches of one kind differ by more than the delay. */
 #define SAMPLES INT64_C(64)
 
 void opencl_delay_reset(OpenclQueue *q) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What the runtime knows of an event
+ * Asks the runtime about an event
  */
 
 #include "shim/opencl/opencl-event.h"

@@ -13,15 +13,15 @@
 
 #define PROMPT_NS (20 * NSEC_PER_USEC)
 
-/* A completion is only as good as a time stamp as it was noticed soon: by a callback that comes at once, or by a
- * look shortly after one that found it missing. One that was found after a wait at the gate says nothing about the
- * device. */
+/* Whether a completion was noticed soon after it happened, so that it can serve as a time stamp: by a callback that
+ * comes at once, or by a look shortly after one that found the launch in flight. A completion that was found after a
+ * wait at the gate says nothing about the device. */
 static bool is_prompt(const OpenclQueue *q, uint64_t now) {
         return q->callbacks_prompt || q->waited || (q->looked_ns != 0 && ns_sub(now, q->looked_ns) <= PROMPT_NS);
 }
 
-/* The queue is held, or was when its launch waited at the gate: others had the device for a part of the time, with what
- * they had left on it, or with turns of their own. */
+/* Whether other processes may have had the device for a part of the time: the queue is held, or was held while its
+ * launch waited at the gate. */
 static bool was_among_others(OpenclQueue *q) {
         bool is_held = xsched_queue_get_state(q->xq) & XSCHED_QUEUE_HELD;
 
@@ -30,8 +30,8 @@ static bool was_among_others(OpenclQueue *q) {
         return atomic_exchange(&q->was_held, is_held) || is_held;
 }
 
-/* Where that is true of all launches, the shortest of several is what is known. Returns it when there are enough of
- * them; else 0. */
+/* For a queue of which this is true for all launches: returns the shortest of the last HELD_MAX samples; 0 while there
+ * are fewer. */
 #define HELD_MAX 16U
 
 static uint64_t least_of_held(OpenclQueue *q, uint64_t *kind, uint64_t each) {
@@ -59,10 +59,11 @@ void opencl_guess_learn(OpenclQueue *q, uint64_t kind, uint64_t sample) {
         opencl_time_learn(q, kind, sample);
 }
 
-/* The device time of what was found: from one completion that left work behind to the next the device had no other;
- * from the submission to an idle queue, it is that and the way there. To a completion that was noticed late, or where
- * others had the device meanwhile, it is more: good as a first estimate, and as an upper bound, so that a mean that
- * has gone astray comes back even where completions are only ever noticed late. */
+/* Estimates the device time of the launches that were found. Between a completion that left work behind and the next
+ * completion, the device did only this work. From the submission to an idle queue until the completion, it is the work
+ * and the way to the device. If the completion was noticed late, or others had the device meanwhile, the time is too
+ * long: it then serves as a first estimate, and as an upper bound, so that a mean that is too high comes down even
+ * where all completions are noticed late. */
 static void guess(OpenclQueue *q, OpenclFound *h, uint64_t now, bool prompt) {
         bool among_others = was_among_others(q);
 

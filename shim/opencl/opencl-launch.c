@@ -86,8 +86,8 @@ static void end_submit(OpenclQueue *q) {
 }
 
 void opencl_launch_start(OpenclQueue *q, cl_event *event, uint64_t kind, cl_uint n_waits, OpenclLaunch *ret) {
-        /* Two threads at once: the runtime's order need not be the one in which they come back to us. A call that
-         * blocks is one launch among many of the other's: `covers` is right without that, and its end is heard of
+        /* Two threads launch at once, so the runtime's order may differ from ours. A blocking call does not count: it
+         * is one launch among many of the other thread's, `covers` is right all the same, and its end is noticed
          * later. */
         if (!ret->blocking)
                 begin_submit(q);
@@ -163,8 +163,8 @@ void opencl_drain(XschedQueue *xq, void *userdata) {
                 return;
         }
         bool pinned = opencl_queue_pin(q);
-        /* Where no marker can report the end, count it as ended now: too early is better than never. Of a released
-         * queue the service hears of its removal at the same time. */
+        /* Where no marker can report the end, count it as ended now: too early is better than never. If the queue is
+         * released, the service is told of its removal at the same time. */
         if (!pinned || q->xq != xq || opencl_marker_enqueue(q->handle, &marker) != CL_SUCCESS ||
                         !opencl_track(q, marker, &t))
                 xsched_queue_drained(xq);

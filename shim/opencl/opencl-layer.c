@@ -19,10 +19,10 @@
  *    after those of the drivers. It asks for the same version by clGetLayerInfo(), so nothing but the name of the
  *    function tells the two kinds apart.
  *
- * When the last loader has let go of us, and at the latest when the process ends (as soon as what was registered by
- * atexit() after its first queue is done: before the drivers' own ends), no thread of ours calls the runtime any more
- * (opencl-own.h). The application's calls pass on. This library itself is never unmapped (-z nodelete): the runtime's
- * threads may come back into it.
+ * When the last loader has finalised us, no thread of ours calls the runtime any more (opencl-own.h). At the latest
+ * this is when the process ends: after the functions that were registered by atexit() after the first queue, and before
+ * the drivers' own ends. The application's calls pass on. This library itself is never unmapped (-z nodelete): the
+ * runtime's threads may come back into it.
  *
  * A process that makes no queue pays for the copy of a table and a page with a name (opencl-mark.h), and nothing else.
  */
@@ -140,7 +140,7 @@ static cl_int init_layer(cl_uint num_entries, const cl_icd_dispatch *target_disp
         if (!target_dispatch || !num_entries_ret || !layer_dispatch_ret || num_entries == 0)
                 return CL_INVALID_VALUE;
         if (is_hooked(target_dispatch, num_entries))
-                return CL_INVALID_VALUE; /* this loader has us already, and goes on without us a second time */
+                return CL_INVALID_VALUE; /* this loader has our hooks already, and goes on without a second set */
 
         /* Kept for the life of the process, because the loader may read it at any time. */
         Handed *h = calloc(
@@ -150,7 +150,7 @@ static cl_int init_layer(cl_uint num_entries, const cl_icd_dispatch *target_disp
         h->loader = object_of(caller) ?: h;
         memcpy(&h->target, target_dispatch, MIN(num_entries, OPENCL_N_ENTRIES) * sizeof(OpenclFunction));
 
-        (void) late_load(); /* as long as the environment is as it was when we were loaded */
+        (void) late_load(); /* now, while the environment is as it was when this library was loaded */
         keep_loaded(caller);
         keep_loaded(*(void *const *) target_dispatch);
         hook_dispatch(target_dispatch, num_entries, &h->dispatch, h);

@@ -29,8 +29,8 @@ static void fork_child(void) {
         opencl_thread = (OpenclThread){};
 }
 
-/* The runtime is there, and what it has registered for the end of the process comes after this, whatever order our
- * destructor has among others: preloaded, it would be the last. */
+/* Registered by atexit() when the runtime is loaded: so it runs before the ends that the runtime registered. A
+ * destructor would not: that of a preloaded library runs last. */
 static void at_exit(void) {
         PROTECT_ERRNO;
         opencl_own_stop();

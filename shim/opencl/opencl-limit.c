@@ -16,8 +16,8 @@ uint32_t opencl_limit(OpenclQueue *q, uint64_t kind) {
 
         if (each != 0 && n > 0)
                 each = MAX(each, atomic_load_explicit(&q->flying_ns, memory_order_relaxed) / n);
-        /* The oldest launch takes longer than all in flight should, so the known time is wrong. Of launches without an
-         * event nothing is known before some have ended. */
+        /* The oldest launch has taken longer than all in flight should, so the learned time is wrong. For launches
+         * without an event the begin of the oldest is not known until some have ended. */
         uint64_t since = atomic_load_explicit(&q->head_since_ns, memory_order_relaxed);
         if (each != 0 && n > 0 && since != 0) {
                 uint64_t elapsed = ns_sub(now_ns(), since);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * In force here
+ * Shows from outside that the layer is active in this process
  */
 
 #include <pthread.h>

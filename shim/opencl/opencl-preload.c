@@ -7,10 +7,9 @@
  * below are looked up in the libOpenCL that is really loaded, by its handle: RTLD_NEXT alone does not see libraries
  * that were loaded privately (Python extensions), and opening one by path could bring in a second.
  *
- * Only one of two counts. When that libOpenCL has us as a layer, too, we are asked twice for every call, so the symbols
- * here step aside. Whether it has is found out by asking it for a function that only our layer knows: the question goes
- * through whatever this loader has put together. On the same thread, calls from inside a call (a driver that uses its
- * own public functions, and finds ours) pass as well.
+ * If that libOpenCL has us as a layer, too, each call would be intercepted twice, so the symbols here then pass calls
+ * on. To find out, libOpenCL is asked for a function that only our layer knows. On the same thread, calls from inside a
+ * call (a driver that uses its own public functions, and finds ours) pass as well.
  */
 
 #include <dlfcn.h>

@@ -10,11 +10,11 @@
 #include "shim/opencl/opencl-time.h"
 
 #define TOLD_MIN  4U                    /* ends that waits have to report before a queue has a tail */
-#define MANY      256U                  /* launches so many that an end more or less does not matter */
-#define POINT_NS  (100 * NSEC_PER_USEC) /* launches that are known to be short have an event so far apart; */
-#define EVERY_MAX 64U                   /* so many at most */
-#define PAUSE_NS  (1 * NSEC_PER_MSEC)   /* without launches, that is not chance */
-#define LONG_NS   (500 * NSEC_PER_USEC) /* beside a launch that is longer an event costs nothing */
+#define MANY      256U                  /* with so many launches, fewer reported ends are enough */
+#define POINT_NS  (100 * NSEC_PER_USEC) /* time between two events, for launches that are known to be short */
+#define EVERY_MAX 64U                   /* launches between two events at most */
+#define PAUSE_NS  (1 * NSEC_PER_MSEC)   /* a pause of this length is no chance */
+#define LONG_NS   (500 * NSEC_PER_USEC) /* a longer launch may have an event: its cost does not matter */
 
 static bool is_on(OpenclQueue *q) {
         return atomic_load_explicit(&q->tail, memory_order_relaxed) &&

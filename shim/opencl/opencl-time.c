@@ -11,9 +11,8 @@
 #include "shim/opencl/opencl-stamps.h"
 #include "shim/opencl/opencl-time.h"
 
-/* One launch of so many is measured, on average: fewer where launches are short compared with the cost of a
- * measurement, two callbacks. Short ones are measured about once in SHORT_APART_NS of them: as often as is needed to
- * hear of a change in time, however many launches that are. */
+/* On average one launch in so many is measured. A measurement costs two callbacks, so fewer are made where launches are
+ * short: about one in SHORT_APART_NS of their time, which is enough to notice a change soon. */
 #define EVERY_LONG     1U
 #define EVERY_MIDDLE   3U
 #define EVERY_SHORT    32U

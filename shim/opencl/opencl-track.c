@@ -4,10 +4,11 @@
  * Tracked launches: from their submission until they are known to have completed
  *
  * Every tracked launch is in its queue's record, with its event, or without (opencl-tail.h). One thread at a time, the
- * harvester, asks the runtime which have completed and removes those; a thread that comes meanwhile only leaves word to
- * look once more, which it does a few times, and then leaves the rest to the control thread. It comes from five sides:
- * the application has learned something itself (it finished, waited, read blocking, or asked), a launch found too many
- * in flight, a launch found no sentinel, a sentinel fired (opencl-sentinel.h), or the control thread looked.
+ * harvester, asks the runtime which have completed and removes those; a thread that comes meanwhile asks the harvester
+ * to look once more. The harvester does so a few times, and then leaves the rest to the control thread. A harvest has
+ * one of five causes: the application has learned something itself (it finished, waited, read blocking, or asked), a
+ * launch found too many in flight, a launch found no sentinel, a sentinel fired (opencl-sentinel.h), or the control
+ * thread looked.
  *
  * Invariant: a launch in the record has an idle sentinel armed at it or before it, or a harvester is at work, which
  * arms one before it ends, or a look is to come. A launch that is put in while none of these is true becomes the
@@ -78,8 +79,9 @@ static bool batch_asks(const Batch *b, const OpenclTracked *t) {
         return t->event && (t->seq > b->known_seq || t->seq == b->idle_seq || t->seq == b->wake_seq);
 }
 
-/* A launch whose wait list has failed fails at once, whatever runs before it, and tells of itself alone. A marker of
- * ours has no wait list, and it may be the last that can tell. */
+/* Whether a failed launch shows that earlier launches are complete. A launch whose wait list failed does not: it fails
+ * at once, whatever runs before it. A marker of ours does: it has no wait list, and may be the last event that
+ * tells. */
 static bool batch_tells_failed(const Batch *b, size_t i) {
         return b->status[i] == OPENCL_EVENT_FAILED && (b->tracked[i].point || b->tracked[i].drain);
 }
@@ -101,7 +103,7 @@ static void batch_query(Batch *b) {
         }
 }
 
-/* Of the newest sample that is complete. */
+/* Reads the time stamps of the newest sample that is complete. */
 static void batch_read_stamps(Batch *b) {
         for (size_t i = b->n; i > 0 && !b->stamped; i--) {
                 const OpenclTracked *t = b->tracked + i - 1;

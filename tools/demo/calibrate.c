@@ -138,7 +138,7 @@ int calibrate(const char *device, uint64_t kernel_ns, Calibration *ret) {
                 r = child_read(&child, on_line, &c);
                 if (r < 0)
                         return r;
-                if (r == 0 && c.rounds == 0) /* what it says and its end may come together */
+                if (r == 0 && c.rounds == 0) /* its line and its end may be reported together */
                         return demo_error(-EIO, "the calibration failed");
         }
         *ret = c;

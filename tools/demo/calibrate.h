@@ -4,8 +4,8 @@
 /*
  * Calibration: how many rounds make a kernel of the wanted length on this device
  *
- * Done once, in a process of its own, while nothing else runs; all tenants of all phases are then given the same number
- * of rounds, so what a phase changes is who shares the device and nothing else.
+ * Done once, in a process of its own, while nothing else runs; All tenants of all phases then get the same number of
+ * rounds, so phases differ only in who shares the device.
  */
 
 #include "tools/demo/demo.h"
@@ -19,8 +19,8 @@ typedef struct Calibration {
         uint64_t kernel_ns; /* measured with that many rounds */
 } Calibration;
 
-/* Default length of kernels: short ones on a GPU, such as inference has; on a CPU long enough that the host's own work
- * does not drown them. */
+/* Default length of kernels. On a GPU they are short, as those of inference; on a CPU they are so long that the host's
+ * own work hardly counts. */
 #define CALIBRATE_GPU_NS (120 * NSEC_PER_USEC)
 #define CALIBRATE_CPU_NS (460 * NSEC_PER_USEC)
 

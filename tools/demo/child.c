@@ -103,7 +103,7 @@ int child_write(Child *c, const char *format, ...) {
         if (n < 0 || (size_t) n >= sizeof(line))
                 return -EMSGSIZE;
 
-        /* A few bytes in an empty pipe: written whole or not at all. */
+        /* A line is short and the pipe is empty, so it is written as a whole or not at all. */
         return write(c->input, line, (size_t) n) == n ? 0 : negative_errno();
 }
 

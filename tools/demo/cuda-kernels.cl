@@ -19,7 +19,7 @@ __kernel void scale(__global unsigned *x, unsigned n, unsigned a, unsigned b) {
                 x[i] = a * x[i] + b;
 }
 
-/* What has the highest bit becomes 0, as negative numbers do in a rectified layer. */
+/* Replaces numbers with the highest bit by 0, as a rectified layer does with negative numbers. */
 __kernel void clip(__global unsigned *x, unsigned n) {
         unsigned i = at_x();
 

@@ -24,8 +24,8 @@
 
 #define PERIOD_NS    (25 * NSEC_PER_MSEC)
 #define LAYERS       4U
-#define SMALL        128U /* so large a result is compared as a whole */
-#define PLACES       64U  /* of a larger one */
+#define SMALL        128U /* results up to this size are compared as a whole */
+#define PLACES       64U  /* number of places at which larger results are compared */
 #define PICTURES_MAX 65536U
 
 /* --- the same on the CPU --- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What all parts of xsched-demo use
+ * Functions that all parts of xsched-demo use
  */
 
 #include <stdarg.h>

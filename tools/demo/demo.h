@@ -2,13 +2,13 @@
 #pragma once
 
 /*
- * xsched-demo: what xsched does for a job that must be quick, beside jobs that never stop
+ * xsched-demo: shows what xsched does for a job that must be quick, beside jobs that never stop
  *
- * One binary, three kinds of process. The *parent* (main.c, phase.c) never touches the device: it starts tenants,
- * tells them when to begin and when to stop, and draws conclusions. A *tenant* (tenant.c) is an ordinary OpenCL
- * program with a context of its own that knows nothing of xsched, but that it reports, where the layer is loaded,
- * what the layer counted. A *calibrator* (calibrate.c) finds out once how much work a kernel of the wanted length
- * is, so that all tenants of all phases run the very same kernel.
+ * One binary, three kinds of process. The *parent* (main.c, phase.c) never touches the device: it starts tenants, tells
+ * them when to begin and when to stop, and draws conclusions. A *tenant* (tenant.c) is an ordinary OpenCL program with
+ * a context of its own. It knows nothing of xsched, except that it reports what the layer counted, if the layer is
+ * loaded. A *calibrator* (calibrate.c) finds out once how much work a kernel of the wanted length is, so that all
+ * tenants of all phases run the very same kernel.
  *
  * They talk in lines over two pipes, a child's standard input and output. That makes the pipes survive a program
  * between parent and tenant (`xschedctl run`), and a closed standard input is the order to end at once: no child

@@ -65,7 +65,7 @@ static int check_file(const char *path) {
         return r < 0 ? demo_error(r, "cannot write %s: %s", path, strerror(-r)) : 1;
 }
 
-/* Before the work is done whose results would be lost. */
+/* Checks that the files can be written, before the phases run whose results would be lost. */
 static int check_files(const Options *o) {
         int r = o->json_file ? check_file(o->json_file) : 1;
 

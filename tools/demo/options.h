@@ -10,7 +10,7 @@
 #define OPTIONS_SETTINGS_MAX 16U
 
 typedef struct Options {
-        /* what is played; 0: by the kind of device, see options_complete() */
+        /* the phases; 0: it depends on the kind of device, see options_complete() */
         uint64_t duration_ns, kernel_ns, period_ns, deadline_ns;
         uint32_t n_low, n_kernels, n_batch_kernels;
         const char *device;
@@ -23,7 +23,7 @@ typedef struct Options {
         const char *settings[OPTIONS_SETTINGS_MAX]; /* "Name=value" for xsched.conf */
         size_t n_settings;
 
-        /* what comes out */
+        /* the results */
         const char *plot; /* NULL: none */
         bool json;
         const char *json_file; /* NULL with json: standard output */

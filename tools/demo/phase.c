@@ -70,7 +70,7 @@ struct Phase {
         uint64_t n_batch_tasks;    /* finished since the window opened */
         uint64_t last_line_ns;
         bool stopping; /* the batch jobs have been told */
-        bool failed;   /* why has been said */
+        bool failed;   /* the error was printed */
 };
 
 static void phase_done(Phase *p) {

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * A phase: a set of tenants that start together, a window in which they are measured, and what came of it
+ * Phase: a set of tenants that start together, a window in which they are measured, and the results
  *
  * Batch jobs are running before the window opens and until it has closed, so that every task of the latency job meets
  * the same neighbours.

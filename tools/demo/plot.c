@@ -76,7 +76,7 @@ static const char *format_ms(double ms, char ret[static 32]) {
         return ret;
 }
 
-/* Plain rules and no CSS variables: viewers other than browsers do not know those. */
+/* Writes plain rules without CSS variables, which viewers other than browsers do not know. */
 static void palette(FILE *f, const char *background, const char *text_color, const char *dim, const char *grid,
                 const char *deadline) {
         static const char *const phases[_PHASE_MAX] = {
@@ -205,7 +205,7 @@ static void phase_panel(const Outcome *o, const PhaseResult *r, Box b, Scale y, 
 
         line(f, b.x, scale_at(&y, deadline), b.x + b.w, scale_at(&y, deadline), "deadline");
         if (first) {
-                /* On the side of the line where the other line is not. */
+                /* The label is on the side of its line that is away from the other line. */
                 double above = scale_at(&y, deadline) - scale_at(&y, p99);
 
                 text(f, b.x + 6, scale_at(&y, deadline) + (above > 0 && above < 18 ? 14 : -5), "deadlinelabel",

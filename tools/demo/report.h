@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What came of it: for people (report.c), for machines (json.c), for the eye (plot.c)
+ * Report: the results, as a table (report.c), as JSON (json.c) and as a picture (plot.c)
  */
 
 #include <stdio.h>
@@ -15,7 +15,7 @@ typedef struct Outcome {
         PhaseResult phases[_PHASE_MAX]; /* .valid where it was run */
 } Outcome;
 
-/* With one figure left out of a ratio (its phase was not run), these return 0. */
+/* Return a ratio of two figures; 0 when the phase of one of them was not run. */
 double outcome_latency_ratio(const Outcome *o, PhaseKind k, double percent); /* of a phase to alone */
 double outcome_batch_ratio(const Outcome *o);                                /* with xsched to without */
 

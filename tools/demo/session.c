@@ -3,8 +3,8 @@
 /*
  * Sessions
  *
- * The whole demo runs inside of the session, its phases without xsched, too: they get an environment in which nothing
- * of it is left, and an xschedd without clients sleeps.
+ * The whole demo runs inside of the session, also its phases without xsched: their processes get an environment without
+ * xsched's variables, and an xschedd without clients sleeps.
  */
 
 #include <libgen.h>
@@ -71,9 +71,9 @@ int find_program(const char *name, const char *variable, char **ret) {
                         variable ? "; its place can be given by " : "", strempty(variable));
 }
 
-/* In memory, under a name that means the same in us and in the xschedd that inherits the descriptor: nothing to clean
- * up. Defaults but for what was asked for, whatever is configured on this machine; and quiet, since its log would end
- * up between our lines. */
+/* Makes the configuration in memory, so that there is no file to remove. Its name is that of the descriptor, which
+ * xschedd inherits. It has the defaults and the settings that were asked for, whatever is configured on this machine;
+ * and xschedd is quiet, because its log would appear between our lines. */
 static int make_config(const Options *o, int *ret_fd) {
         _cleanup_close_ int fd = memfd_create("xsched-demo.conf", 0);
         bool good = fd >= 0 && dprintf(fd, "[Log]\nLevel=warning\n[Scheduler]\n") >= 0;

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Where xsched is: a session of our own around the demo, or the system's
+ * Session: an xsched-session around the demo, or the system's xschedd
  */
 
 #include "tools/demo/options.h"

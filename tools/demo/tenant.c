@@ -40,7 +40,8 @@ typedef struct Tenant {
 
 typedef int (*get_counters_t)(XschedCounters *ret);
 
-/* Looked up in what is loaded already: a tenant must not bring in itself what it is there to prove. */
+/* Looks the function up in libraries that are loaded already: a tenant must not load the library whose presence it is
+ * to report. */
 static bool get_counters(XschedCounters *ret) {
         void *library = dlopen("libxsched.so.0", RTLD_NOLOAD | RTLD_NOW);
         if (!library)
@@ -116,8 +117,8 @@ static int run_task(Tenant *t, uint64_t *ret_start, uint64_t *ret_end) {
         return 0;
 }
 
-/* libxsched attaches in the background and has no event for it; a task is as good a thing to wait with as any. The
- * layer loads it with the first queue: what is not there after a task will never be. */
+/* Runs tasks until libxsched is attached, which happens in the background and without an event. The layer loads
+ * libxsched with the first queue: if it is not loaded after a task, it never will be. */
 static int warm_up(Tenant *t) {
         XschedCounters counters = {};
         uint64_t start, end, deadline = now_ns() + ATTACH_TIMEOUT_NS;
@@ -196,7 +197,7 @@ int tenant_main(const TenantPlan *plan) {
         Tenant t = {.plan = plan, .up = claim_stdout()};
         pthread_t listener;
 
-        /* Ours to keep even when a process is between the parent and us. */
+        /* Also set here, because another program (`xschedctl run`) may be between the parent and this process. */
         (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
         (void) prctl(PR_SET_TIMERSLACK, 1UL);
 

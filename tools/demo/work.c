@@ -364,7 +364,7 @@ int work_check(Work *w, const char **ret_error) {
         if (memcmp(w->found, w->expected, size) == 0)
                 return 0;
 
-        /* The counters tell more than the items that they spoil: look at them first. */
+        /* A wrong counter explains wrong items: look at the counters first. */
         for (uint32_t i = w->n_items + 1; i < w->n_words; i++)
                 if (w->found[i] != w->expected[i]) {
                         *ret_error = describe_difference(w, i);

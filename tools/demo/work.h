@@ -20,7 +20,7 @@
 
 typedef struct Work Work;
 
-/* Prints what there is: index, name, platform. Returns the number of devices or a negative errno (and says why). */
+/* Prints all devices: index, name, platform. Returns the number of devices or a negative errno (and says why). */
 int work_list_devices(void);
 
 /* `device`: an index or a part of a name; NULL or "": the first GPU, else the first device. On failure says why, on the

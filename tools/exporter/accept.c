@@ -23,7 +23,7 @@ static const char *skip_space(const char *s) {
         return s;
 }
 
-/* Parses "0.75"; at most three decimals count. Anything else is 0: not wanted. */
+/* Parses "0.75"; at most three decimals count. Returns 0, which means not wanted, for anything else. */
 static unsigned parse_weight(const char *s) {
         unsigned weight, place = 100;
 

@@ -3,7 +3,7 @@
 /*
  * Collecting
  *
- * A connection to the bus that breaks, as with the bus itself, is made anew by the next question. That there is no
+ * If the connection to the bus is lost, for instance because the bus ended, the next question makes a new one. No
  * answer is a result, too: the service is not up.
  */
 
@@ -121,7 +121,7 @@ static void count_host(Collector *c, sd_bus_message *clients, sd_bus_message *qu
         c->host_at = now_ns();
 }
 
-/* Without memory for the new snapshot the former one goes, too: it would be shown as if it were new. */
+/* Without memory for the new snapshot, the former one is dropped, too: it would be shown as if it were new. */
 static int on_finish(sd_event_source *s, void *userdata) {
         Collector *c = userdata;
 

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Collecting: one question to the service for all who ask meanwhile
+ * Collector: asks the service once for all scrapes that come meanwhile
  *
  * However many scrapes come, the service is asked once at a time, and not again within COLLECT_FRESH_NS. Then the
  * devices that are GPUs are measured: the service starts a child for each of them, at most so many, and not again
@@ -33,7 +33,7 @@ typedef struct CollectorOptions {
         size_t max_series;
         bool measure;
         bool host_processes;
-        bool count_others; /* for who lives long enough to count */
+        bool count_others; /* the sums of groups without series of their own grow: in a process that goes on */
 } CollectorOptions;
 
 /* `done` is called whenever there is a new snapshot. */

@@ -160,7 +160,8 @@ static enum MHD_Result want_metrics(Connection *c) {
         return MHD_YES;
 }
 
-/* A request in the form for proxies names the host, too, which is ignored, as Host: is. */
+/* Returns the path of the request. A request in the form for proxies also names a host, which is ignored, as the header
+ * Host is. */
 static const char *path_of(const char *url) {
         const char *host = strncasecmp(url, "http://", 7) == 0 ? url + 7 : NULL;
 
@@ -169,7 +170,7 @@ static const char *path_of(const char *url) {
         return host[strcspn(host, "/")] != '\0' ? host + strcspn(host, "/") : "/";
 }
 
-/* Called with the headers first; an answer then ends the request whatever its body is. And once more when a snapshot
+/* Called with the headers first: an answer then ends the request, whatever its body is. Called again when a snapshot
  * has come. */
 static enum MHD_Result on_request(void *userdata, struct MHD_Connection *connection, const char *url,
                 const char *method, const char *version, const char *upload, size_t *upload_size, void **context) {
@@ -297,7 +298,7 @@ uint64_t http_idle_since(const Http *h) {
 /* --- begin and end --- */
 
 static int start_daemon(Http *h) {
-        /* A limit above ours, so that the library never refuses a connection itself. */
+        /* The library's limit is above ours, so that it never refuses a connection itself. */
         h->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL,
                         on_request, h, MHD_OPTION_CONNECTION_LIMIT, HTTP_CONNECTIONS_MAX + 1,
                         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t) HTTP_MEMORY_MAX, MHD_OPTION_NOTIFY_CONNECTION,

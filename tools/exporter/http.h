@@ -7,8 +7,8 @@
  * Any user of the machine may connect to a loopback port. So there are at most HTTP_CONNECTIONS_MAX connections, each
  * with HTTP_MEMORY_MAX, for at most HTTP_LIFE_NS, whatever happens on it, and for one request. When all are taken, a
  * new one takes the place of the oldest that has sent no request for HTTP_ASKING_NS, or else has not read its answer
- * for HTTP_READING_NS. So clients that ask at once and read their answers are not kept out by others. HTTP_ASKING_NS is
- * for connections that are accepted before their request has come, as on a busy machine.
+ * for HTTP_READING_NS. So others cannot keep out clients that ask at once and read their answers. HTTP_ASKING_NS gives
+ * a request time to come after its connection was accepted, as it may on a busy machine.
  */
 
 #include <systemd/sd-event.h>

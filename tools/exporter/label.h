@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Labels: names that users give, as an exposition may contain them
+ * Label: a name that a user gave, in the form that an exposition may contain
  */
 
 #include <stdbool.h>
@@ -12,8 +12,8 @@
 /* Limit of a label. A longer one is cut, and its hash is appended, which tells it from others. */
 #define LABEL_MAX 200U
 
-/* Between quotes: escaped, valid UTF-8 whatever comes, and at most LABEL_MAX bytes of it. */
+/* Prints the value for use between quotes: escaped, valid UTF-8 in any case, and at most LABEL_MAX bytes of it. */
 void label_print(FILE *f, const char *value);
 
-/* Two values that differ may look the same once they are cut. */
+/* Whether both values are printed alike: two different values may be, when they are cut. */
 bool label_looks_same(const char *a, const char *b);

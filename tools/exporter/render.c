@@ -3,8 +3,8 @@
 /*
  * Expositions
  *
- * The two formats differ in what a family is called (OpenMetrics leaves _total to the samples), in its UNIT line, in
- * info being a type of its own, and in the end.
+ * The two formats differ in the name of a family (in OpenMetrics only its samples have _total), in the UNIT line, in
+ * the type of an info, and in the last line.
  */
 
 #include "tools/exporter/render.h"

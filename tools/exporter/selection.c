@@ -63,7 +63,7 @@ static int other_get(Others *o, const char *key, const uint64_t *now, size_t n, 
                         free(x);
                         return -ENOMEM;
                 }
-                /* Values from before it was left out were told already, or are not ours to tell. */
+                /* Only what the group adds from now on counts among "others": earlier values were in its own series. */
                 memcpy(x->last, now, n * sizeof(*now));
                 HASH_ADD_KEYPTR(hh, o->all, x->key, strlen(x->key), x);
         }

@@ -2,15 +2,15 @@
 #pragma once
 
 /*
- * Selections: what of a snapshot gets series of its own
+ * Selection: the devices and groups of a snapshot that get series of their own
  *
- * Users name devices, and make groups: so many of either have series of their own that all series together stay below a
- * number. Those that have been there longest do, and of the groups of one user no more than a fourth of the places, as
- * long as there are others. What is left out is summed up.
+ * Users name devices and make groups, so the number of all series is limited. The devices and groups that exist longest
+ * get series of their own; the groups of one user take no more than a fourth of the places while there are others. All
+ * other devices and groups are summed up.
  *
- * A sum over what is left out now would fall whenever one of them ends, or gets series of its own, and for who reads it
- * a counter that falls has begun anew. So what is left out is counted here: what each of them has added since it was
- * seen before. That begins with 0, as the process does.
+ * A sum over the groups that are left out now would fall whenever one of them ends, or gets series of its own, and a
+ * reader takes a counter that falls for one that has begun anew. So the sums are counters of this process, which begin
+ * with 0: each time, what every group that is left out has added since the last time is added to them.
  */
 
 #include "tools/exporter/snapshot.h"
@@ -19,12 +19,12 @@
 #define SERIES_MAX     10000000U
 #define SERIES_DEFAULT 10000U
 
-/* At most so many of one device, of one group on one device, and of everything else. */
+/* Upper bounds of the series of one device, of one group on one device, and of everything else. */
 #define SERIES_OF_DEVICE 50U
 #define SERIES_OF_GROUP  13U
 #define SERIES_OF_REST   (72U + SNAPSHOT_REASONS_MAX + SNAPSHOT_BOUNDS_MAX)
 
-/* What was left out so far. */
+/* The counters of devices and groups that were left out so far. */
 typedef struct Others Others;
 Others *others_new(void);
 Others *others_free(Others *o);
@@ -41,6 +41,7 @@ typedef struct Selection {
         SnapshotGroup other_groups;
 } Selection;
 
-/* Once for each snapshot, which has to stay as long. 0 or -ENOMEM. */
+/* Makes the selection for a snapshot, which has to live as long. To be called once for each snapshot. Returns 0 or
+ * -ENOMEM. */
 int selection_make(const Snapshot *s, size_t max_series, Others *others, Selection *ret);
 void selection_done(Selection *s);

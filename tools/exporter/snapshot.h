@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Snapshots: what the service says of itself, its devices, and the groups that use them, at one moment
+ * Snapshot: the numbers of the service, its devices, and the groups that use them, at one moment
  */
 
 #include <stdbool.h>
@@ -100,9 +100,9 @@ DEFINE_TRIVIAL_CLEANUP_FUNC(Snapshot *, snapshot_free);
 /* An empty one, for a service that did not answer. NULL: no memory. */
 Snapshot *snapshot_new(void);
 
-/* From the answer to ListStatistics. What it does not know is passed over, so that a newer service can say more. 0, or
- * a negative errno. */
+/* Makes a snapshot of an answer to ListStatistics. Skips unknown entries, so that a newer service can say more. Returns
+ * 0 or a negative errno. */
 int snapshot_parse(sd_bus_message *m, Snapshot **ret);
 
-/* From the answer to Measure of one of its devices. */
+/* Reads an answer to Measure of one of its devices. */
 int snapshot_parse_measured(sd_bus_message *m, SnapshotDevice *d);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The fleet: which GPU is next, and which job goes where
+ * The fleet: finds the GPU with the next event, and places jobs
  */
 
 #include "tools/fleet/fleet.h"
@@ -33,7 +33,7 @@ uint64_t fleet_bound(const FleetConfig *config, const Trace *trace) {
         return launch + MAX(config->policy.timeslice_ns, config->policy.starve_run_ns);
 }
 
-/* A turn may have begun by a bound before the request came. */
+/* The bound has one turn more than StarveAfter= gives: one may have begun before the request came. */
 uint64_t fleet_bound_behind(const FleetConfig *config, uint64_t bound_ns, uint64_t took_ns) {
         uint64_t every = config->policy.starve_ns;
 
@@ -80,12 +80,12 @@ static uint32_t slots_of(const Fleet *f) {
         return f->config.discipline == DISCIPLINE_EXCLUSIVE ? 1 : f->config.slots;
 }
 
-/* How much is on it: first of the same kind. */
+/* Returns how crowded the GPU is: workers of the same kind count most. */
 static size_t crowd_of(const Gpu *g, bool service) {
         return (service ? g->n_services : g->n - g->n_services) * FLEET_SLOTS_MAX + g->n;
 }
 
-/* Those of a host with room, at most n, the emptiest first. Returns how many. */
+/* Finds the GPUs of a host that have room, at most n, the emptiest first. Returns their number. */
 static uint32_t pick_of_host(Fleet *f, uint32_t host, uint32_t n, bool service, Gpu **ret, size_t *ret_crowd) {
         Gpu *first = f->gpus + (size_t) host * f->config.gpus_per_host;
         uint32_t found = 0;
@@ -100,7 +100,8 @@ static uint32_t pick_of_host(Fleet *f, uint32_t host, uint32_t n, bool service, 
         return found;
 }
 
-/* On the host where it finds the least; more than one host's GPUs: on the first hosts that have them all. */
+/* Chooses GPUs for a job: on the least crowded host; for a job that is larger than a host, on the first hosts with
+ * enough GPUs. */
 static bool pick(Fleet *f, const TraceJob *of, Gpu **ret) {
         uint32_t per_host = f->config.gpus_per_host, n = of->n_gpus;
         bool service = of->class == CLASS_INTERACTIVE;
@@ -123,7 +124,7 @@ static bool pick(Fleet *f, const TraceJob *of, Gpu **ret) {
         return least != SIZE_MAX && pick_of_host(f, best, n, service, ret, &crowd) == n;
 }
 
-/* Returns whether it was placed, or a negative errno. */
+/* Tries to place the job. Returns whether it was placed, or a negative errno. */
 static int try_job(Fleet *f, Job *j, uint64_t now) {
         Gpu *gpus[TRACE_GPUS_MAX];
 

@@ -5,16 +5,16 @@
  * Fleet: hosts with GPUs under one discipline, and the jobs of a trace on them, in virtual time
  *
  * Jobs are placed in the order of submission, on the GPUs with the least. A job that finds no room waits, and later
- * ones may go before it. What a job is:
+ * ones may go before it. There are two kinds of jobs:
  *
  *   - A service answers requests for as long as the trace says. They come at random, and each is FLEET_REQUEST_NS of
  *     work in launches of FLEET_REQUEST_LAUNCH_NS. Requests that wait are answered in their order.
  *   - Training on one GPU always has work. A gang works in steps of FLEET_STEP_NS, and after each all of its workers
- *     wait for the last (a collective), whatever hosts they are on. Nothing holds it together: each GPU decides for
- *     itself, so what the waits cost is the most that gangs can lose. (On one host Gang=yes holds them together; that
- *     is the service's, and is not simulated.)
+ *     wait for the last (a collective), whatever hosts they are on. Each GPU decides for itself, so the gang's members
+ *     wait for each other as long as they can: these waits are the most that gangs can lose. (On one host Gang=yes
+ *     holds them together; that is the service's, and is not simulated.)
  *
- * What a GPU does is its discipline:
+ * A discipline says what GPUs do:
  *
  *   DISCIPLINE_FIRST_COME    shared: launch by launch, first come, first served; one launch of each worker in flight
  *   DISCIPLINE_EXCLUSIVE     one worker a GPU
@@ -23,7 +23,7 @@
  *   DISCIPLINE_XSCHED        shared: policy/ decides (FleetConfig.ops), level 1 (the gate) carries it out: a launch
  * that runs is never stopped, and a worker begins FLEET_HANDOVER_NS after it was released
  *
- * Nothing here uses a clock or anything random but the trace's seed, so a run can be made again.
+ * The only source of randomness is the trace's seed, and no clock is used: so each run can be repeated.
  */
 
 #include "policy/policy.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * A GPU: whose launches run, and until when
+ * Simulates a GPU: whose launches run, and until when
  *
  * Time goes from one event to the next. The launches of a worker that is alone on its GPU are not simulated one by one:
  * their ends count only where the worker has to stop.
@@ -13,7 +13,7 @@
 #include "job.h"
 #include "tools/fleet/fleet.h"
 
-/* So often at most is all looked at again at one time; what is left happens a nanosecond later. */
+/* Limit of rounds at one time; what is left then happens a nanosecond later. */
 #define ROUNDS_MAX 64U
 
 static bool is_shared_by_launch(const Gpu *g) {
@@ -136,7 +136,7 @@ static bool has_other(const Gpu *g, const Worker *w) {
         return false;
 }
 
-/* The launch that runs has ended, and another worker's is next. */
+/* Called when the running launch has ended, and another worker's is next. */
 static void launch_over(Gpu *g, uint64_t now) {
         Worker *w = TAKE_PTR(g->current);
 
@@ -147,7 +147,7 @@ static void launch_over(Gpu *g, uint64_t now) {
         }
 }
 
-/* The end of the launch that runs: one that has just begun runs, too. */
+/* Returns the end of the running launch; a launch that begins now counts as running. */
 static uint64_t end_of_launch(const Gpu *g, uint64_t now) {
         uint64_t launch = g->current->launch_ns, since = now - g->begin_ns;
 
@@ -218,7 +218,7 @@ static uint64_t next_time(const Gpu *g, uint64_t now) {
         return next;
 }
 
-/* Until nothing more happens at this time. */
+/* Handles events until nothing more happens at this time. */
 void gpu_look(Gpu *g, uint64_t now) {
         advance(g, now);
         for (unsigned i = 0; i < ROUNDS_MAX; i++) {
@@ -248,7 +248,8 @@ static uint32_t weight_of(const Worker *w) {
         return w->job->of->class == CLASS_HEAVY ? 300 : 100;
 }
 
-/* How far apart what training of one GPU each had is from what its weights ask for, since the workers changed. */
+/* Ends an epoch, in which the workers did not change: adds how far the parts of training jobs were from what their
+ * weights ask for. */
 static void end_epoch(Gpu *g, uint64_t now) {
         double had = 0, weights = 0, off = 0, ns = (double) (now - g->epoch_ns);
         FleetResult *r = g->fleet->result;

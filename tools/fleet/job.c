@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What jobs do on their GPUs: requests, steps, and the waits of gangs
+ * Simulates jobs on their GPUs: requests, steps, and the waits of gangs
  */
 
 #include "job.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * fleet-sim: the jobs of a cluster's trace on simulated hosts, under policy/ and under what there is beside it
+ * fleet-sim: runs the jobs of a cluster's trace on simulated hosts, under the policies of policy/ and under other
+ * disciplines
  */
 
 #include <getopt.h>
@@ -226,7 +227,7 @@ static void close_file(FILE **f) {
                 (void) fclose(*f);
 }
 
-/* From files; a made-up one goes by files, too, as any other does. */
+/* Reads the trace from files. A made-up trace is written to files first, and read as any other. */
 static int read_trace(const Options *o, Trace *ret) {
         bool made = o->make || (!o->philly && !o->pai_jobs);
         _cleanup_(close_file)
@@ -255,7 +256,7 @@ static int read_trace(const Options *o, Trace *ret) {
         return r;
 }
 
-/* Of this process, so that other work of the machine makes no difference. */
+/* CPU time of this process, so that other work of the machine makes no difference. */
 static uint64_t cpu_ns(void) {
         struct timespec ts = {0};
 

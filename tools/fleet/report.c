@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What came out
+ * Prints and checks the results
  */
 
 #include <inttypes.h>
@@ -19,7 +19,7 @@ static double ms(uint64_t ns) {
         return (double) ns / NSEC_PER_MSEC;
 }
 
-/* Of the GPUs' time while jobs were submitted. */
+/* The busy part of the GPUs' time while jobs were submitted. */
 static double utilisation(const FleetConfig *c, const FleetResult *r) {
         return r->span_ns > 0 ? r->busy_ns / ((double) r->span_ns * c->n_hosts * c->gpus_per_host) : 0;
 }

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Report: what came out of each discipline, for people and as JSON, and what has to be true of it
+ * Report: the results of each discipline, for people and as JSON, and checks of what has to be true of them
  */
 
 #include "tools/fleet/fleet.h"

@@ -9,7 +9,7 @@
 #include "common/array.h"
 #include "tools/fleet/trace.h"
 
-/* A year: what is longer is no time of a job, and multiplications do not wrap. */
+/* A year: a longer time is no job's, and multiplications must not wrap. */
 #define LONGEST_S 31536000.0
 
 static const char *const class_names[_CLASS_MAX] = {

@@ -10,9 +10,9 @@
  *   in percent of a GPU, for each of its inst_num instances.
  *   https://github.com/alibaba/clusterdata/tree/master/cluster-trace-gpu-v2020
  *
- * What neither trace says is assumed, by hashes of names, so that the same trace is always the same jobs. An instance
- * that asks for less than a GPU is a service (interactive); all others train. One user (PAI) or virtual cluster
- * (Philly) of four is heavy. A launch takes 2, 5 or 10 ms.
+ * Properties that neither trace has are made up from hashes of names, so that a trace always gives the same jobs. An
+ * instance that asks for less than a GPU is a service (interactive); all others train. One user (PAI) or virtual
+ * cluster (Philly) of four is heavy. A launch takes 2, 5 or 10 ms.
  *
  * Functions return 0 or a negative errno. *ret has to be empty or a trace, to which jobs are added. Jobs whose times or
  * GPUs are not known are left out, and counted.
@@ -44,7 +44,7 @@ typedef struct Trace {
         size_t n_left_out;
 } Trace;
 
-/* What is made up: services and training that would keep so much of the GPUs busy. */
+/* Shape of a made-up trace: services and training that would keep so much of the GPUs busy. */
 typedef struct TraceShape {
         uint64_t seed;
         uint64_t length_ns;       /* of the time in which jobs are submitted */

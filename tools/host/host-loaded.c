@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What processes have loaded
+ * Finds what processes have loaded
  *
  * A child process reads, and writes one record for each process to a pipe. A read of a process may block for as long as
  * that process likes, and only SIGKILL ends it. So a child that writes no record for too long is killed, and another

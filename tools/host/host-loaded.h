@@ -2,10 +2,11 @@
 #pragma once
 
 /*
- * What processes have loaded
+ * Host loaded: which libraries of xsched processes have loaded
  */
 
 #include "host-scan.h"
 
-/* What they have loaded, of those that are wanted. The calling process has no other threads. 0 or a negative errno. */
+/* Reads what the wanted processes have loaded. The calling process must have no other threads. Returns 0 or a negative
+ * errno. */
 int host_read_loaded(HostProcesses *all, bool (*wanted)(const HostProcess *p, void *userdata), void *userdata);

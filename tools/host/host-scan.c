@@ -109,7 +109,7 @@ static DIR *open_directory(const char *path) {
         return d;
 }
 
-/* Threads of the kernel have no files open, so it says nothing that they cannot be looked at. */
+/* Whether it is a thread of the kernel, which has no files open: that it cannot be looked at is no gap. */
 static bool is_kernel_thread(pid_t pid) {
         char text[512];
         unsigned flags;

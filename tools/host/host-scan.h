@@ -47,7 +47,8 @@ typedef enum HostState {
 /* "scheduled", "no-queue", "unregistered", "disabled", "no-layer", "unknown". */
 const char *host_state_to_string(HostState v);
 
-/* For one process, and together for those that would take longer. Processes after that are not looked at. */
+/* Limits of the time for one process, and for all processes that take longer. When the latter is used up, further
+ * processes are not looked at. */
 #define HOST_READ_NS     (UINT64_C(200) * 1000 * 1000)
 #define HOST_READ_ALL_NS (UINT64_C(1000) * 1000 * 1000)
 
@@ -70,9 +71,10 @@ typedef struct HostProcesses {
 int host_scan(HostProcesses *ret);
 void host_processes_done(HostProcesses *p);
 
-/* What a link of /proc/PID/fd names, without its number: a mask, 0 where it is none. Pure. */
+/* Returns the mask of the GPU devices that a link of /proc/PID/fd may name, judged by the name without its number; 0:
+ * none. Pure. */
 unsigned host_device_of_name(const char *name);
 
-/* How it is, for one that has registered `n_queues` queues; < 0: it is not registered, and what it has loaded was to be
- * read. Pure. */
+/* Returns the state of a process that has registered `n_queues` queues. < 0: it is not registered, and what it has
+ * loaded was read, if that was possible. Pure. */
 HostState host_judge(const HostProcess *p, int64_t n_queues);

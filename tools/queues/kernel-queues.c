@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Queues by KFD, and what xschedd knows of them
+ * Reads KFD's queues, and what xschedd knows of them
  */
 
 #include <inttypes.h>

@@ -2,10 +2,11 @@
 #pragma once
 
 /*
- * Queues as KFD tells them, with what xschedd knows of the same: for xsched-queues and `xschedctl list-queues --kernel`
+ * Kernel queues: queues as KFD tells them, with what xschedd knows of them, for xsched-queues and `xschedctl
+ * list-queues --kernel`
  *
- * The one place where a tool reads something else than the bus: the kernel's own word is what the service's is to be
- * compared with, and it has to be had when the service is not there or the process runs without the shim.
+ * Only here a tool reads something else than the bus: the kernel's data is compared with the service's, and is also
+ * available without the service, and for processes without the shim.
  */
 
 #include <sys/types.h>
@@ -15,7 +16,7 @@
 typedef struct KernelQueues {
         Table table;
         bool has_debugfs;   /* descriptors were read */
-        bool has_registers; /* and what is in the hardware */
+        bool has_registers; /* registers of the hardware were read */
         size_t n_hidden;
 } KernelQueues;
 

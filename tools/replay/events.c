@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What is to happen, by its time
+ * A heap of events, by their time
  */
 
 #include "events.h"

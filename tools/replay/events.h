@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What is to happen, by its time: a heap. Those of one time come in the order in which they were pushed.
+ * Events: a heap, by their time. Events of the same time come in the order in which they were pushed.
  */
 
 #include "common/macro.h"
@@ -10,7 +10,7 @@
 
 typedef enum EventKind { EVENT_DUE, EVENT_DRAINED, EVENT_WAKE } EventKind;
 
-/* By numbers: what it is about may be gone by then. */
+/* Names its object by numbers, because the object may be gone by then. */
 typedef struct Event {
         uint64_t at_ns, seq;
         uint64_t device, entity;

@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * The load of a recording: what each entity wanted, without what the policy made of it
+ * Load: what each entity of a recording wanted, without the decisions of the policy
  *
- * Of an entity these are its bursts: how much of the device's time each took, as the recorded policy counted it, and
- * how long it was idle after it. Under another policy a burst takes as much, and the next one becomes ready as long
- * after the end of the one before as it did: a closed loop. The first becomes ready when it did. A burst that did not
- * end in the recording never ends. What is in flight after a hold runs on for as long as it did on average.
+ * An entity's load is its bursts: how much of the device's time each took, as the recorded policy counted it, and how
+ * long the entity was idle after it. Under another policy each burst takes as much, and the entity is idle after it for
+ * as long (a closed loop). The first burst becomes ready when it did in the recording. A burst that did not end in the
+ * recording never ends. Launches in flight after a hold run on for as long as they did on average.
  *
  * Everything else happens when it did: entities and nodes come and go, and change their settings.
  */
@@ -25,7 +25,7 @@ typedef struct LoadEntity {
         uint64_t tails_ns, n_tails;
 } LoadEntity;
 
-/* A record that is no edge and no decision, and of TAPE_ENTITY what it wants. */
+/* A record that is neither an edge nor a decision; for TAPE_ENTITY with the entity's load. */
 typedef struct LoadStep {
         TapeRecord record;
         uint64_t at_ns; /* never before the step before it */
@@ -41,10 +41,11 @@ typedef struct Load {
 
 void load_done(Load *l);
 
-/* Takes the record, where it is one of a load's; else it stays as it is. `entity`: of TAPE_ENTITY, and is taken, too. 0
- * or -ENOMEM. */
+/* Takes the record, if it is one that loads have; else leaves it alone. `entity`: the load of TAPE_ENTITY, which is
+ * taken, too. Returns 0 or -ENOMEM. */
 int load_add(Load *l, TapeRecord *r, uint64_t at_ns, LoadEntity *entity);
 
-/* Its burst begins; or ends, with so much run since. `cut`: with the entity, or the recording. 0 or -ENOMEM. */
+/* The entity's burst begins; or it ends, after so much run time. `cut`: it ended with the entity, or with the
+ * recording. Return 0 or -ENOMEM. */
 int load_entity_ready(LoadEntity *e, uint64_t at_ns);
 void load_entity_idle(LoadEntity *e, uint64_t at_ns, uint64_t run_ns, bool cut);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What is to be otherwise: parameters of the policy, and settings of groups
+ * Applies changed parameters of the policy, and changed settings of groups
  */
 
 #include <strings.h>
@@ -118,7 +118,7 @@ int otherwise_config(const Otherwise *o, PolicyConfig *c, char *why, size_t size
         return 0;
 }
 
-/* Of the group, with those keys that this table has. A key that neither has is refused. */
+/* Applies the settings for the group whose keys this table has. A key that neither table has is refused. */
 static int apply(Otherwise *o, const char *group, const Key *keys, size_t n, const Key *others, size_t n_others,
                 void *object, char *why, size_t size) {
         for (size_t i = 0; i < o->n_sets; i++) {

@@ -2,15 +2,16 @@
 #pragma once
 
 /*
- * What is to be otherwise: parameters of the policy, and settings of groups
+ * Otherwise: changed parameters of the policy, and changed settings of groups, for a replay
  */
 
 #include "replay.h"
 
-/* What becomes of recorded parameters and settings. 0, or -EINVAL with why. A group that is asked for is `known`. */
+/* Apply the changes to recorded parameters and settings. Return 0, or -EINVAL with the reason in `why`. Note groups
+ * that have changes as `known`. */
 int otherwise_config(const Otherwise *o, PolicyConfig *c, char *why, size_t size);
 int otherwise_entity(Otherwise *o, const char *group, PolicySettings *s, char *why, size_t size);
 int otherwise_node(Otherwise *o, const char *group, PolicyNodeSettings *s, char *why, size_t size);
 
-/* Whether all groups that have settings were asked for. */
+/* Whether the recording has all groups for which settings were given. */
 int otherwise_check_groups(const Otherwise *o, char *why, size_t size);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What came out
+ * Sums up how long tenants ran and waited
  */
 
 #include <inttypes.h>
@@ -111,8 +111,8 @@ static void stint_ran(Stint *s, uint64_t at) {
         add_wait(s, ns_sub(at, s->ready_ns));
 }
 
-/* A grant that was there before it was ready counts when the policy has looked at it: the next dispatch may take it
- * away at the same moment. It is the caller who tells these in their order. */
+/* A grant from before the entity was ready counts once the policy has looked at it, because the next dispatch may take
+ * it away at the same moment. The caller reports both in their order. */
 void stint_ready(Stint *s, uint64_t at_ns) {
         s->ready = true;
         s->ran = false;

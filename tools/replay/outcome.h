@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * What came out: for each tenant of each device how long it ran and waited, and when
+ * Outcome: how long each tenant of each device ran and waited, and when
  *
- * A tenant is a group, a process or a queue that has its own verdict on a device. It is one tenant for all entities of
- * its name, one after the other; of each there is a Stint. A burst is from when it becomes ready to when it becomes
- * idle, or ends.
+ * A tenant is a group, a process or a queue that has its own verdict on a device. All entities of one name, one after
+ * the other, are one tenant; each entity is a Stint of it. A burst lasts from when an entity becomes ready until it
+ * becomes idle, or ends.
  */
 
 #include <stdio.h>
@@ -16,7 +16,7 @@
 #include "common/time-util.h"
 #include "policy/policy.h"
 
-/* Something that has a weight among those beside it: a node, or a tenant. */
+/* A node or a tenant, which has a weight among its siblings. */
 typedef struct Asker {
         char *key;
         struct Asker *above; /* NULL: the device */
@@ -51,7 +51,7 @@ typedef struct Outcome {
         uint64_t begin_ns, end_ns;
 } Outcome;
 
-/* One entity. Begins with a grant. */
+/* One entity, which begins with a grant. */
 typedef struct Stint {
         Outcome *outcome;
         Tenant *tenant;
@@ -68,21 +68,22 @@ void stint_idle(Stint *s, uint64_t at_ns);
 void stint_granted(Stint *s, bool granted, uint64_t at_ns);
 void stint_end(Stint *s, const PolicyUsage *usage, uint64_t at_ns); /* all that it used */
 
-/* The way from the device to a tenant that has work: names, and what each weighs. Only the first of a tenant counts. */
+/* The path from the device to a tenant that has work: names and weights. Only the first path of a tenant counts. */
 typedef struct AskStep {
         const char *name; /* NULL: none */
-        uint64_t id;      /* then this tells it from others */
+        uint64_t id;      /* if there is no name, the id tells it from others */
         uint32_t weight;
 } AskStep;
 
 void stint_asks(Stint *s, const AskStep *steps, size_t n, uint32_t weight);
 
-/* Its part of the device if all that ever had work wanted it all the time, and nothing but weights counted. */
+/* Returns the tenant's part of the device by weights alone, if all tenants that ever had work wanted it all the
+ * time. */
 double tenant_asked(const Tenant *t);
 
-/* Of sorted samples, 0..100; 0 where there are none. */
+/* Returns the percentile (0..100) of sorted waits; 0 if there are none. */
 uint64_t tenant_wait(const Tenant *t, unsigned percent);
 void outcome_sort(Outcome *o);
 
-/* Of all that ran on that device. */
+/* Returns the run time of all tenants of that device. */
 uint64_t outcome_device_run(const Outcome *o, const char *device);

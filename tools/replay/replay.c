@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * A recording once more
+ * Plays a recording again
  */
 
 #include <inttypes.h>
@@ -11,7 +11,7 @@
 #include "replay.h"
 #include "simulate.h"
 
-/* What is known of an entity while the recording is played. */
+/* State of an entity while the recording is played. */
 typedef struct Track {
         Stint stint;
         LoadEntity *load; /* NULL: no load is wanted */
@@ -134,7 +134,7 @@ bool replay_is_other(const Replay *p) {
         return p->otherwise.ops || p->otherwise.n_params > 0 || p->otherwise.n_sets > 0;
 }
 
-/* The entity that the record has just made. */
+/* Returns the load of the entity that the record has just made. */
 static LoadEntity *load_of(const Replay *p, const TapeRecord *r) {
         const PlayerDevice *d = player_device(&p->player, r->device);
         PlayerEntity *e = NULL;

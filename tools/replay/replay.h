@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * A recording once more: as it was, or under another policy or with other settings
+ * Replay: plays a recording again, as it was, or under another policy or with other settings
  */
 
 #include "load.h"
@@ -17,7 +17,7 @@ typedef struct ReplaySet {
 
 #define REPLAY_SETS_MAX 32U
 
-/* What is to be otherwise. */
+/* The changes for a replay. */
 typedef struct Otherwise {
         const PolicyOps *ops; /* NULL: the recorded one */
         char *const *params;  /* KEY=VALUE */

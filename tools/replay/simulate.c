@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The load of a recording under another policy, or with other settings: see load.h for what is kept of it
+ * Simulates the load of a recording (load.h) under another policy, or with other settings
  *
- * Time goes from one thing that happens to the next: a step of the load, a burst that becomes ready, may be over, or
- * whose tail is, or a policy that wants to be asked. What a burst has had is what the policy accounts. All devices have
- * one time, since there are policies that go over several.
+ * Time goes from event to event: a step of the load; a burst that becomes ready, or may be over; the end of a tail; a
+ * policy that wants to be asked. The policy's accounts say how much of its time a burst has had. All devices have one
+ * time, since there are policies that go over several.
  */
 
 #include <inttypes.h>
@@ -15,11 +15,12 @@
 #include "replay.h"
 #include "simulate.h"
 
-/* The service asks no sooner again, and bursts are not looked at more often. */
+/* Minimum time between two questions to a policy, as in the service, and between two looks at a burst. */
 #define STEP_NS NSEC_PER_USEC
 
-/* What may happen, for any recording and for each record of it: some three hours of slices of the usual length among
- * jobs that never end. Times in a file are whatever somebody wrote there, and to take them all would never end. */
+/* Limit of the events of a simulation: a base, and so many for each record. It allows some three hours of slices of the
+ * usual length among jobs that never end. Without a limit, times that somebody wrote into a file could make a
+ * simulation endless. */
 #define HAPPENINGS_MAX            UINT64_C(4000000)
 #define HAPPENINGS_PER_RECORD_MAX UINT64_C(100)
 
@@ -42,7 +43,7 @@ typedef struct SimEntity {
         PolicySettings settings;
         char *group;
         const LoadEntity *load;
-        size_t next; /* burst: the one that it is in, or that comes */
+        size_t next; /* `burst`: the present or next burst */
         bool ready, granted;
         uint64_t from_ns;  /* what it had run when the burst began */
         uint64_t due_ns;   /* it becomes ready, or is looked at; NSEC_INFINITY: not */
@@ -532,7 +533,7 @@ static void happen(Simulation *s, const Event *v) {
         }
 }
 
-/* What happened is what was looked at, and what came out of that. */
+/* Checks the limit of events: looks, and decisions that followed. */
 static int check_bound(const Simulation *s, const Load *l, uint64_t n_looks) {
         if (n_looks + s->outcome->n_intervals <= HAPPENINGS_MAX + l->n_records * HAPPENINGS_PER_RECORD_MAX)
                 return 0;

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * The load of a recording under another policy, or with other settings
+ * Simulate: runs the load of a recording under another policy, or with other settings
  */
 
 #include "replay.h"
 
-/* The load under it. 0 or a negative errno, with why. */
+/* Simulates the load. Returns 0, or a negative errno with the reason in `why`. */
 int simulate(const Load *l, Otherwise *o, Outcome *ret, char *why, size_t size);

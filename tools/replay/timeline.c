@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * When each tenant ran and waited, as SVG and as a trace
+ * Draws when each tenant ran and waited, as SVG and as a trace
  *
  * The picture has a line for each tenant. Its time is cut into columns, and a column is as dark as the part of it in
  * which the tenant ran, above, or waited, below. The trace is in the Trace Event Format, which Perfetto and Chrome

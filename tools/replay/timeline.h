@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * When each tenant ran and waited, as SVG and as a trace
+ * Timeline: when each tenant ran and waited, as SVG and as a trace
  */
 
 #include "outcome.h"
 
-/* 0 or a negative errno; what the stream says is the stream's to tell. */
+/* Return 0 or a negative errno. Errors of the stream are left to the caller, who asks ferror(). */
 int outcome_print_svg(const Outcome *o, FILE *f);
 int outcome_print_trace(const Outcome *o, FILE *f);

@@ -35,7 +35,7 @@ static void child_setup(const sigset_t *mask, pid_t parent, int death_signal, bo
         (void) setsid();
         (void) dup2(open("/dev/null", O_RDONLY | O_CLOEXEC), STDIN_FILENO);
         (void) dup2(STDERR_FILENO, STDOUT_FILENO); /* standard output is the command's */
-        /* Variables by which a service manager spoke to us are not for the children. */
+        /* Variables that a service manager has set for this process, and not for its children. */
         static const char *const foreign[] = {"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_FDS",
                         "LISTEN_PID", "LISTEN_FDNAMES", "OPENCL_LAYERS", "LD_PRELOAD", "HSA_TOOLS_LIB", "XSCHED_JOB"};
         for (size_t i = 0; i < ELEMENTSOF(foreign); i++)
@@ -87,7 +87,8 @@ _noreturn_ static void keeper_run(int fd) {
         char c;
 
         (void) setsid();
-        /* Ends by the hang-up only: a signal to the whole process group must not kill the process that cleans up. */
+        /* Ignores all signals and ends by the hang-up only: a signal to the whole process group must not kill the
+         * process that cleans up. */
         for (int sig = 1; sig < NSIG; sig++)
                 (void) signal(sig, SIG_IGN);
 

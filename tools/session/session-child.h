@@ -32,7 +32,7 @@ const char *child_describe_end(const Child *c, char *buf, size_t n);
  * standard output, and none of the environment that is meant for us or for the command. */
 int child_fork(Child *c, const sigset_t *mask, int death_signal, bool daemon);
 
-/* Takes note of its end, if it has ended. */
+/* Reaps the child and notes how it ended, if it has ended. */
 void child_reap(Child *c);
 
 typedef struct Keeper {

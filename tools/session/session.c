@@ -7,14 +7,14 @@
  * signals to the command. Nothing is waited for by polling: dbus-daemon prints its address when it listens, xschedd
  * sends READY=1.
  *
- * Why nothing is left behind. The daemons die with this process (PR_SET_PDEATHSIG), also when it is killed by SIGKILL;
- * the command then gets SIGTERM. The directory with the sockets is made and removed by a fourth child, the keeper,
- * which outlives all others: it waits for the hang-up of a socket whose other end only this process has, so the
- * directory goes whatever ends this process, at whatever moment.
+ * Nothing is left behind. The daemons die with this process (PR_SET_PDEATHSIG), also when it is killed by SIGKILL; the
+ * command then gets SIGTERM. The directory with the sockets is made and removed by a fourth child, the keeper, which
+ * outlives all others: it waits for the hang-up of a socket whose other end only this process has, so the directory
+ * goes whatever ends this process, at whatever moment.
  *
  * The daemons run in a session (setsid) of their own: Ctrl-C in a terminal goes to the command, not to the bus that it
- * talks to. The terminal sends it to the command and to this process alike, so signals of the kernel are not forwarded,
- * only those that another process sent to this one.
+ * talks to. The terminal sends it to the command and to this process alike. So only signals that another process sent
+ * to this one are forwarded, and not those of the kernel.
  */
 
 #include <fcntl.h>
@@ -172,7 +172,7 @@ static int session_wait_ready(Session *s, const Child *c, const bool *flag) {
 
 /* --- the three of them --- */
 
-/* A D-Bus address quotes all but these characters. */
+/* Makes a D-Bus address, in which all characters but these are quoted. */
 static int bus_address(const char *kind, const char *dir, const char *name, char **ret) {
         size_t size = strlen(kind) + strlen("path=") + 3 * strlen(dir) + strlen(name) + 1;
         char *out = malloc(size), *p = out;

@@ -17,7 +17,7 @@
 #include "common/time-util.h"
 #include "policy/policy.h"
 
-/* By LOWERS: in words. */
+/* The column LOWERS in words. */
 #define WORDS_SMALLER       "a smaller one"
 #define WORDS_SMALLER_LIMIT "a smaller one; none is the largest"
 #define WORDS_LATER         "a later one; none is the latest"
@@ -33,7 +33,8 @@
 #define WORDS_FROM_ABOVE "yes"
 #define WORDS_OWN        "no"
 
-/* By TYPE: the default as people write it. Those of types with names are the first, "auto"; of a class, none. */
+/* Print the default as people write it, by TYPE. A type with names has the first name, "auto", as its default; a class
+ * has none. */
 #define DEFAULT_INT(usual)        printf("%" PRIi64, (int64_t) (usual))
 #define DEFAULT_UINT(usual)       printf("%" PRIu64, (uint64_t) (usual))
 #define DEFAULT_PERCENT(usual)    printf("%" PRIu64, (uint64_t) (usual))

@@ -28,7 +28,7 @@ const char *ctl_bus_describe(const Ctl *c, char *buf, size_t size);
 /* Whether the error says that the service's name has no owner, or that there is no bus. */
 bool error_is_not_running(const sd_bus_error *e, int r);
 
-/* Is it another machine's bus that is not to be had? Nothing is then known of the service. */
+/* Whether the bus of another machine cannot be reached. Nothing is then known of the service. */
 bool error_is_unreachable(const Ctl *c, const sd_bus_error *e, int r);
 
 /* Tells in plain words why a call failed. `what` names the object that the person asked for; NULL for the service
@@ -43,6 +43,6 @@ int ctl_call(Ctl *c, sd_bus_message *m, sd_bus_error *e, sd_bus_message **ret_re
 /* How long a call may take: longer where a person types a password meanwhile. 0 is the default of sd-bus. */
 uint64_t ctl_call_timeout(const Ctl *c);
 
-/* The whole of it for calls with simple arguments, as in sd_bus_call_method(). */
+/* Makes a whole call with simple arguments, as sd_bus_call_method() does. */
 int ctl_call_method(Ctl *c, const char *path, const char *interface, const char *member, sd_bus_error *e,
                 sd_bus_message **ret_reply, const char *types, ...);

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What a program that asks xschedd was told on its command line, and its connection
+ * Ctl: the options of a program that asks xschedd, and its connection
  *
  * xschedctl fills all of it in, xsched-queues a few fields.
  */

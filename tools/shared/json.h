@@ -4,7 +4,8 @@
 /*
  * JSON for scripts: objects and arrays of values, printed when the outermost one ends
  *
- * json-c builds and writes it. What a terminal would obey is escaped, in strings from other people's processes, too.
+ * json-c builds and writes it. Characters that control a terminal are escaped, because strings may come from other
+ * users' processes.
  */
 
 #include <json-c/json.h>
@@ -22,7 +23,7 @@ typedef enum JsonMode {
 
 int json_mode_from_string(const char *s);
 
-/* How many may be open at a time, by json_begin(). Values may be deeper. */
+/* Limit of objects and arrays that json_begin() has open at a time. Values may be nested deeper. */
 #define JSON_OPEN_MAX 8
 
 typedef struct Json {
@@ -37,9 +38,10 @@ typedef struct Json {
 void json_begin(Json *j, const char *key, char bracket);
 void json_value(Json *j, const char *key, const Value *v);
 
-/* Ends what was begun last. The outermost one is printed, with a newline: all of it, or nothing, and -ENOMEM. Else
- * 0. */
+/* Ends the object or array that was begun last. Prints the outermost one, with a newline: as a whole, or not at all.
+ * Returns 0 or -ENOMEM. */
 int json_end(Json *j);
 
-/* Prints it and a newline. 0 or -ENOMEM; what the stream says is the stream's to tell. */
+/* Prints the object and a newline. Returns 0 or -ENOMEM. Errors of the stream are left to the caller, who asks
+ * ferror(). */
 int json_print(json_object *o, FILE *f, bool pretty);

@@ -43,16 +43,17 @@ int object_fetch(Ctl *c, ObjectKind kind, const char *path, sd_bus_error *e, Obj
 /* The objects, and the manager's own properties. 0 or a negative errno. */
 int snapshot_fetch(Ctl *c, sd_bus_error *e, Snapshot *ret);
 
-/* Leaves what has to do with one of `targets`, each an object's path or "" for every device: the object itself, and of
- * each queue that is its or below it, queue, client, group and device. 0 or a negative errno. */
+/* Keeps only the objects that belong to one of `targets`, each an object's path or "" for every device: the object
+ * itself; its queues and those below it; and these queues' clients, groups and devices. Returns 0 or a negative
+ * errno. */
 int snapshot_narrow(Snapshot *s, const char *const *targets, size_t n_targets);
 
-/* Has the service measure the device now: its property Metrics is then what came of it. What cannot be measured stays
- * as it is. */
+/* Has the service measure the device now, and puts the result into its property Metrics. Without a result the property
+ * stays as it is. */
 void object_measure(Ctl *c, Object *device);
 void snapshot_measure(Ctl *c, Snapshot *s); /* all AMD GPUs */
 
-/* What is not known is a VALUE_NONE. */
+/* A metric that is not known is a VALUE_NONE. */
 const Value *object_get_metric(const Object *device, const char *key);
 
 /* Never NULL: a VALUE_NONE for a property that the service does not have. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The shim's environment, and where the parts of xsched lie
+ * Sets the shim's environment, and finds the parts of xsched
  *
  * The layer goes to the front of OPENCL_LAYERS: loaders stack layers in the order of the list, the first one closest to
  * the driver. There the gate sees what really goes to the device, including what other layers add.

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What a program needs in its environment to be scheduled, and where the parts of xsched lie
+ * Shim environment: the variables with which a program is scheduled, and the places of the parts of xsched
  *
  * Programs of the build tree find the rest of the build tree by their own place in it, so that everything can be tried
  * without an installation and without a variable that says where it is; installed programs use the paths they were
@@ -30,25 +30,24 @@ int find_library(char **ret); /* libxsched */
 int find_oci_hook(char **ret);
 int find_hsa_tool(char **ret);
 
-/* Is there an AMD GPU's driver here, so that the KFD shim has something to do? Elsewhere nothing is preloaded: a
- * program of another architecture would say on its standard error that it cannot. */
+/* Whether this machine has the driver of AMD GPUs, so that the KFD shim is of use. Elsewhere it is not preloaded: a
+ * program of another architecture would complain on standard error that it cannot load it. */
 bool shim_wants_kfd(void);
 
-/* The HSA runtime's list of tools, which spaces separate: the KFD shim has one (shim/kfd/kfd-onload.c). And whether
- * it is the only one in such a list. */
+/* The HSA runtime's list of tools, separated by spaces, to which the KFD shim adds one (shim/kfd/kfd-onload.c). The
+ * function says whether that is the only one in a list. */
 #define SHIM_HSA_TOOLS "HSA_TOOLS_LIB"
 bool shim_is_only_tool(const char *tools);
 
-/* The same of CUDA, and NVIDIA's driver. */
+/* The same for CUDA and NVIDIA's driver. */
 int find_cuda_layer(char **ret);
 bool shim_wants_cuda(void);
 
-/* Puts what is built or installed of the shim into this process's environment, each part in front of what is there
- * already and in place of another copy of it: the OpenCL layer into OPENCL_LAYERS or LD_PRELOAD, and, where
+/* Puts the built or installed parts of the shim into this process's environment. Each part goes in front of the
+ * variable's value, and replaces another copy of itself: the OpenCL layer into OPENCL_LAYERS or LD_PRELOAD, and, where
  * shim_wants_kfd(), the KFD shim into LD_PRELOAD, and into HSA_TOOLS_LIB unless it names another tool already; where
- * shim_wants_cuda(), the CUDA layer. A part that is missing is left out: what speaks libxsched itself is scheduled
- * nevertheless. -EINVAL when such a list cannot contain a path.
- * */
+ * shim_wants_cuda(), the CUDA layer. A missing part is left out: programs that use libxsched themselves are scheduled
+ * nevertheless. -EINVAL when such a list cannot contain a path. */
 int shim_setenv(ShimMode mode);
 
 /* Puts the directory that this program lies in into PATH, in front, unless it is there: the other tools lie beside

@@ -3,8 +3,8 @@
 /*
  * Rows, as a table or as JSON
  *
- * libsmartcols aligns and draws; which columns give way to a narrow terminal is decided here, because it cuts without a
- * sign where something is missing.
+ * libsmartcols aligns and draws. Which columns are cut for a narrow terminal is decided here, because libsmartcols does
+ * not mark where it cuts.
  */
 
 #include <inttypes.h>
@@ -308,8 +308,8 @@ static void columns_hide(Table *t, const size_t *widths, size_t width) {
         }
 }
 
-/* The widest elastic column gives way first, the tree below its least only when no other can; until all fit or none
- * can give more. */
+/* Cuts columns until all fit, or none can be cut further: the widest elastic column first, and the tree below its least
+ * width only when no other can be cut. */
 static void columns_shrink(const Table *t, size_t *widths, size_t width) {
         while (!columns_fit(t, widths, width)) {
                 size_t widest = SIZE_MAX, last = SIZE_MAX;
@@ -331,7 +331,7 @@ static void columns_shrink(const Table *t, size_t *widths, size_t width) {
         }
 }
 
-/* From the last row on, as a row's rest is told by the whole text above it. */
+/* Goes from the last row up, because a row's rest depends on the uncut text of the row above it. */
 static void column_cut(const Table *t, char **texts, size_t n_rows, size_t column, size_t width) {
         for (size_t r = n_rows; r-- > 0;) {
                 char **text = texts + r * t->n_columns + column;
@@ -447,7 +447,7 @@ int table_print(const Table *table, FILE *f, size_t width, size_t n_rows, bool h
                 /* Texts are harmless already; it would write the \x2d of a unit's name as \x5cx2d, which is no name. */
                 (void) scols_table_enable_noencoding(st, 1);
                 (void) scols_table_set_stream(st, f);
-                /* What has to give way has given way already. */
+                /* Columns are cut to the width already. */
                 (void) scols_table_set_termforce(st, SCOLS_TERMFORCE_NEVER);
                 r = table_add_columns(t, st);
                 if (r >= 0)

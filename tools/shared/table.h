@@ -63,14 +63,14 @@ void table_done(Table *t);
 /* Returns the cells of a new row, all VALUE_NONE, or NULL. Valid until the table is done. */
 Value *table_add(Table *t, size_t parent);
 
-/* The table only: no pager, no legend but the heading. `width` 0 is unlimited. `n_rows` limits the rows. 0 or a
- * negative errno. */
+/* Prints the table with its heading, without a pager and a legend. `width` 0 is unlimited. `n_rows` limits the rows.
+ * Returns 0 or a negative errno. */
 int table_print(const Table *t, FILE *f, size_t width, size_t n_rows, bool heading);
 /* An array of objects. 0, or -ENOMEM where it is the outermost. */
 int table_print_json(const Table *t, Json *j, const char *key);
 
-/* All of it, as the options say. What one row is, and what several are, for the line below the table; NULL: no such
- * line. An exit status. */
+/* Prints the table in the form that the options ask for. `singular` and `plural` are for the line below the table;
+ * NULL: no such line. Returns an exit status. */
 int table_show(const Ctl *c, const Table *t, const char *singular, const char *plural);
 
 /* "1.2ms", "3min 4s": three digits are enough for a person. */

@@ -102,7 +102,7 @@ void pager_open(const Ctl *c) {
         if (pager_pid > 0) {
                 pager_width = width;
                 pager_colors = colors;
-                /* Ctrl-C is the pager's, and one that is left early is no error. */
+                /* Ctrl-C is for the pager; and a pager that is left early is no error. */
                 (void) signal(SIGINT, SIG_IGN);
                 (void) signal(SIGPIPE, SIG_IGN);
                 (void) dup2(fds[1], STDOUT_FILENO);

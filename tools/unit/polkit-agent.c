@@ -44,7 +44,7 @@ void polkit_agent_open(void) {
         if (agent_pid > 0 || pipe2(fds, O_CLOEXEC) < 0)
                 return;
         ours = fds[0];
-        its = fcntl(fds[1], F_DUPFD, 3); /* without O_CLOEXEC: what the agent closes */
+        its = fcntl(fds[1], F_DUPFD, 3); /* without O_CLOEXEC, because the agent inherits it */
         (void) close(fds[1]);
         if (its < 0)
                 return;

@@ -5,7 +5,7 @@
  * The polkit agent of this terminal: asks for passwords
  *
  * polkit asks through an agent. A graphical session has one, a plain terminal does not. pkttyagent(1) is one for the
- * process that started it. It is started as a fallback, so that an agent that is there already is asked instead.
+ * process that started it. It is started as a fallback, so that polkit asks an agent that exists already instead.
  * Without an agent, or without polkit, there is no question, and the call is refused.
  */
 

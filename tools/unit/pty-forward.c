@@ -62,8 +62,8 @@ static int on_size(sd_event_source *s, const struct signalfd_siginfo *si, void *
         return 0;
 }
 
-/* What was typed before: the terminal has made lines of it, each ended by a newline or by an end of file. The latter
- * would be a NUL once it is raw, so it is taken while it can be told, and passed on as what was typed. */
+/* Takes input that was typed before the terminal became raw: lines that end with a newline or an end of file. In a raw
+ * terminal an end of file would become a NUL, so the lines are read now, and passed on as they were typed. */
 static void take_lines(PtyForward *f, int fd) {
         struct pollfd p = {.fd = fd, .events = POLLIN};
 
@@ -154,7 +154,8 @@ static void pass_typed(PtyForward *f) {
         }
 }
 
-/* A person presses a key; piped input has an end, which a terminal is told by a character at the start of a line. */
+/* Tells the end of piped input to the other side's terminal: by the character for end of file at the start of a
+ * line. */
 static void end_input(PtyForward *f) {
         f->input_ended = true;
         if (isatty(STDIN_FILENO))

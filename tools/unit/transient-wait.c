@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Until a transient service has ended
+ * Waits until a transient service has ended
  *
- * The unit stays with systemd after its end for as long as our connection is there (AddRef), so that what came of it
- * can be asked.
+ * systemd keeps the unit after its end while our connection is open (AddRef), so that its result can be read.
  */
 
 #include <inttypes.h>

@@ -7,6 +7,6 @@
 
 #include "transient-unit.h"
 
-/* Until the service has ended: its exit status, or 255 when a signal ended it, as systemd-run has it. SIGINT is passed
- * on to what runs in the unit; SIGTERM and SIGHUP stop the unit, the second time without waiting for it. */
+/* Waits until the service has ended. Returns its exit status, or 255 when a signal ended it, as systemd-run does.
+ * SIGINT is passed on to the unit's processes. SIGTERM and SIGHUP stop the unit; a second one ends the wait. */
 int transient_service_wait(TransientUnit *u, sd_event *event, PtyForward *pty);

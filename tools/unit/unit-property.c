@@ -21,7 +21,7 @@ void unit_properties_done(UnitProperties *p) {
         *p = (UnitProperties){};
 }
 
-/* Any unit of the kind serves, also one that does not exist. */
+/* Fetches the introspection of a unit of the kind. Any unit will do, also one that does not exist. */
 static int fetch(UnitProperties *p, sd_bus *bus, const char *suffix) {
         _cleanup_(sd_bus_message_unrefp)
         sd_bus_message *reply = NULL;

@@ -5,8 +5,8 @@
  * NAME=VALUE of --property=, as systemd takes it on the bus
  *
  * systemd itself tells which properties a unit of a kind has and of which types, so there is no table of them here.
- * What is a boolean, a number, a size, a time span, a signal, a string, or a list of strings is understood; properties
- * of other types are refused by name.
+ * Booleans, numbers, sizes, time spans, signals, strings and lists of strings are understood. Properties of other types
+ * are refused by name.
  */
 
 #include <systemd/sd-bus.h>

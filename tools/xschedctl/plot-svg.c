@@ -3,8 +3,8 @@
 /*
  * plot: as SVG
  *
- * Colours are those of common/picture.h, and areas have an edge. What is not a group is told by pattern: kept time and
- * the parts of waiting. Numbers have one digit behind the point at most, so that a picture of many bins stays small.
+ * Colours are those of common/picture.h, and areas have an edge. Areas that are no group, kept time and the parts of
+ * waiting, have patterns. Numbers have one digit behind the point at most, so that a picture of many bins stays small.
  */
 
 #include <inttypes.h>

@@ -3,8 +3,8 @@
 /*
  * plot: on a terminal
  *
- * A row for each group, and for what is not a group; how high a column is says how much of that time it was. Waits are
- * drawn as high as the most that there was of any of them.
+ * There is a row for each group, and for kept time and the parts of waiting. The height of a column is the part of that
+ * time. Rows of waits share one scale, whose top is the longest of all waits.
  */
 
 #include <langinfo.h>

@@ -54,7 +54,7 @@ void plot_record_done(PlotRecord *r);
 int plot_record_device(PlotRecord *r, const char *id, size_t *ret);
 int plot_record_add(PlotRecord *r, const PlotSample *s);
 
-/* What is in a legend, too. */
+/* Kinds of waits, which are in the legend, too. */
 typedef enum PlotWait {
         PLOT_WAIT_POLICY,
         PLOT_WAIT_DRAIN,
@@ -88,5 +88,5 @@ typedef struct Plot {
 int plot_make(const PlotRecord *r, uint64_t begin_us, uint64_t end_us, size_t n_bins, const char *device, Plot *ret);
 void plot_done(Plot *p);
 
-/* The whole of a device's time: others and all. */
+/* Returns the run time of all groups, "others" included. */
 double plot_cell_run(const PlotCell *c);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * cdi: what container engines have to know of us, in the words of the Container Device Interface
+ * cdi: describes xsched to container engines, by the Container Device Interface
  *
  * One device for each class. A container that names it gets the libraries of the shim, the directory of the
  * service's socket, and two calls of xsched-oci-hook; nothing of the environment, since an engine puts that in the
@@ -139,8 +139,8 @@ static bool is_class(const ConfFiles *files, const char *name) {
         return false;
 }
 
-/* An exit status. A class that is asked for by name may come to its hosts later than the file does; devices that stand
- * in are for hosts without any. */
+/* An exit status. A class that is named need not exist here: hosts may get it after the file. Devices that stand in are
+ * for hosts without xsched's classes. */
 static int add_named(Spec *s, const ConfFiles *files, const char *class) {
         if (!add_device(s, class))
                 return ctl_fail("class %s: no name that a device may have", class);

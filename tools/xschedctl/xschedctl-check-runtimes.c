@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * check: the runtimes of a process, and what is in front of them
+ * check: the runtimes of a process, and the layers in front of them
  */
 
 #include <unistd.h>

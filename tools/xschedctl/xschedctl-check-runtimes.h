@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * check: the runtimes of a process, and what is in front of them
+ * check: the runtimes of a process, and the layers in front of them
  */
 
 #include "xschedctl-check.h"

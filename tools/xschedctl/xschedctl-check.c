@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * check: is the shim effective here?
+ * check: tells whether the shim is effective
  *
  * Follows the way from the environment to the service, and says at every step what was found, so that "it is not
  * scheduled" has an answer. Without a pid: would a program that is started here be scheduled? With one: is that
  * process?
  *
- * Libraries are tried in a child: what their constructors do, and how they fail, must not be ours. The loader of
- * OpenCL is started there, too: only it knows whether it takes our layer.
+ * Libraries are tried in a child process, so that their constructors and their failures do not affect this one. The
+ * loader of OpenCL is started there, too: only it knows whether it takes our layer.
  */
 
 #include <dlfcn.h>

@@ -5,7 +5,7 @@
  *
  * The verb makes a claim (service/core/claim.h). The service knows it by a file descriptor, which we keep while the
  * command runs, and which the command does not get: a process that it leaves behind would prolong the claim. A service
- * that is started anew has forgotten it: then it is made again.
+ * that was restarted has forgotten the claim: then it is made again.
  */
 
 #include <fcntl.h>

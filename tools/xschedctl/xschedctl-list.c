@@ -3,8 +3,8 @@
 /*
  * list-devices, list-clients, list-queues, list-groups, list-policies, list-classes, list-settings
  *
- * Most columns are a property of the object, by name; what is not (a user's name, the pid behind a queue) is filled in
- * by a function of the column.
+ * Most columns show a property of the object, by its name. For others (a user's name, the pid behind a queue) the
+ * column has a function.
  */
 
 #include <inttypes.h>

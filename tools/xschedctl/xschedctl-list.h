@@ -21,7 +21,7 @@ const char *group_state(const Snapshot *s, const Object *group);
 /* The one array that a call of the manager returns, as a list of lists. An exit status. */
 int list_fetch_array(Ctl *c, const char *member, Value *ret);
 
-/* Those that are listed are not this machine's: their names are not known. */
+/* Says whether the listed users are another machine's: then their names are not known here. */
 void list_users_are_elsewhere(bool elsewhere);
 
 /* The name of a user, or the number as text. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * plot: what became of the time of the devices in the last minutes, as a picture
+ * plot: draws where the time of the devices went in the last minutes
  */
 
 #include <time.h>

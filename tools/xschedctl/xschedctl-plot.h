@@ -8,6 +8,6 @@
 #include "tools/shared/table.h"
 #include "tools/xschedctl/plot.h"
 
-/* What ended after `since_us` (CLOCK_MONOTONIC of the service's machine); with UINT64_MAX only until when there is any.
- * 0 or a negative errno. */
+/* Fetches the samples that end after `since_us` (CLOCK_MONOTONIC of the service's machine); with UINT64_MAX only the
+ * end of the record. Returns 0 or a negative errno. */
 int record_fetch(Ctl *c, uint64_t since_us, sd_bus_error *e, PlotRecord *ret);

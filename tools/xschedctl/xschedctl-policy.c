@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * policy, hint: `set` and `show` under the names by which others know them
+ * policy, hint: `set` and `show` under the names that XSched's users know
  */
 
 #include <stdio.h>

@@ -3,8 +3,8 @@
 /*
  * record: from the service's stream to a file
  *
- * The stream is copied as it comes. To end it, our side is shut down: the service then says what all have used, and
- * closes its own.
+ * The stream is copied as it comes. To end the recording, our side is shut down: the service then sends the usage of
+ * all entities, and closes its side.
  */
 
 #include <fcntl.h>

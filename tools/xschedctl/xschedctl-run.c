@@ -12,7 +12,7 @@
  *             scheduler only. The command takes our place, as in a scope, and a token in the environment admits what it
  *             starts.
  *
- * Without a scheduler the command runs, too, and is told so once: being scheduled must never be what a job depends on.
+ * Without a scheduler the command runs, too, after one message: no job may depend on being scheduled.
  */
 
 #include <ctype.h>
@@ -36,7 +36,7 @@
 
 /* --- the scheduler --- */
 
-/* A command may be called anything, a job may not: it must not be the name that keeps a command from running. */
+/* Makes a valid name for the job of the command's name: a command must not fail because of its name. */
 static const char *default_job_name(const char *command, char *buf, size_t size) {
         const char *slash = strrchr(command, '/'), *s = slash ? slash + 1 : command;
         size_t n = 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * set, reset, suspend, resume, reload: what changes something
+ * set, reset, suspend, resume, reload: the verbs that change something
  *
- * What may be set is said by the service; here are only the types that the values travel in. All that is named in
- * one command goes to the service in one call, so that it takes effect as a whole or not at all.
+ * The service says which values are valid; here are only their types on the bus. All settings of one target go to the
+ * service in one call, so that they take effect together or not at all.
  */
 
 #include <inttypes.h>
@@ -138,7 +138,7 @@ static const char *named_policy(const char *assignment) {
         return strncasecmp(assignment, "policy=", strlen("policy=")) == 0 ? strchr(assignment, '=') + 1 : NULL;
 }
 
-/* Settings of groups and devices are stored, but with --runtime. */
+/* Settings of groups and devices are stored, unless --runtime was given. */
 static uint64_t set_flags(const Ctl *c) {
         return c->runtime ? 0 : SET_FLAG_PERSISTENT;
 }

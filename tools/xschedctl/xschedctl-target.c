@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * From what a person types to an object
+ * Finds the object that a person names
  *
  * Of a pid the start time is read here, at once: should the process end meanwhile, the service finds no client, instead
  * of the next process that got the same number.

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * From what a person types to an object
+ * Target: the object that a person names
  *
  *   1234                a process
  *   client:3 queue:7    by number
@@ -49,5 +49,5 @@ int target_read_pid(const char *text, ProcessId *ret);
 /* Asks the service for the client of a process. Negative errno, and the error. */
 int target_get_client(Ctl *c, const ProcessId *p, sd_bus_error *e, char **ret_path);
 
-/* Is it a number, and therefore a pid? */
+/* Whether the text is a number, and therefore a pid. */
 bool target_is_pid(const char *text);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Where the time went
+ * Where the time of devices went
  */
 
 #include <stdio.h>

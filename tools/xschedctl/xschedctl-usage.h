@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Where the time of devices went, and what groups waited for: between two looks, or since the counters began
+ * Usage: where the time of devices went, and what groups waited for, between two moments or since the counters began
  */
 
 #include "tools/shared/object.h"
@@ -12,7 +12,7 @@
  * empty. 0 or a negative errno. */
 int statistics_fetch(Ctl *c, sd_bus_error *e, Value *ret);
 
-/* The devices with statistics, each with the time between the two (`before` NULL: since it was made). */
+/* A device with statistics, and the time between two snapshots of them (`before` NULL: since the device was made). */
 typedef struct DeviceUse {
         const char *id, *name;
         uint64_t busy_us, kept_us, idle_us;
@@ -44,8 +44,8 @@ typedef struct WaitParts {
 
 WaitParts group_wait_parts(const Object *group);
 
-/* "driver", "sampled", ... "" where the service does not say. And a character for a table: "~" for what is estimated,
- * "?" for what is not known. */
+/* "driver", "sampled", ... "" where the service does not say. group_time_mark() returns a character for a table: "~"
+ * for estimated times, "?" for unknown ones. */
 const char *group_time_source(const Object *group);
 const char *time_source_mark(const char *source, const char *state);
 

@@ -2,14 +2,14 @@
 #pragma once
 
 /*
- * Why something does not run, in words
+ * Waits: why something does not run, in words
  */
 
 #include "tools/shared/object.h"
 #include "tools/shared/table.h"
 
-/* One of the property Waits, in a sentence without a full stop: "held for 1.2s: /a/b.service runs, with a higher
- * priority". A new string, NULL without memory. */
+/* Describes an element of the property Waits, in a sentence without a full stop: "held for 1.2s: /a/b.service runs,
+ * with a higher priority". A new string, NULL without memory. */
 char *wait_describe(const Value *wait);
 
 /* The reason for a process of the group that is not a client. The service does not know it: xschedctl finds it. */
@@ -19,8 +19,9 @@ char *wait_describe(const Value *wait);
 const char *wait_device(const Value *wait);
 const char *wait_reason(const Value *wait);
 
-/* Those of all groups: what is scheduled on its own is in one of them; and who is not registered, where a group has
- * Unregistered (xschedctl-target.h). The caller owns *ret, also on failure. 0 or a negative errno. */
+/* Makes a table of the waits of all groups, which include those of clients and queues with settings of their own, and
+ * of processes that are not registered, where a group has Unregistered (xschedctl-target.h). The caller owns *ret, also
+ * on failure. 0 or a negative errno. */
 int list_waits(const Snapshot *s, Table *ret);
 
 /* Why a process of this machine is no client, as its library says it: a new string; NULL when it does not say. */

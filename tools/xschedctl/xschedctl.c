@@ -3,8 +3,8 @@
 /*
  * xschedctl: the command line
  *
- * Two tables say all there is: verbs and options. The parser, --help and the check that an option fits its verb read
- * them; the manual page and the completions are compared with --help by a test.
+ * There are two tables: verbs and options. The parser, --help and the check that an option fits its verb read them. A
+ * test compares the manual page and the completions with --help.
  */
 
 #include <getopt.h>

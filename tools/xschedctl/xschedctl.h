@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * xschedctl: what a person or a script asks of xschedd
+ * xschedctl: the command by which people and scripts use xschedd
  *
  * One file per family of verbs. A verb gets the options of the command line and its own arguments, talks to the service
  * by nothing but D-Bus, fills a Table or an Object, and returns the exit status. Errors are one line on standard error,
