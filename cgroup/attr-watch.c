@@ -33,7 +33,7 @@ struct AttrWatch {
 
 static void entry_free(AttrWatch *w, Entry *e) {
         backlog_remove(w->backlog, &e->news);
-        if (w->entries) /* it is in there: said for the analyzer */
+        if (w->entries) /* the entry is in the table; the test is for the static analyzer */
                 HASH_DEL(w->entries, e);
         free(e);
 }

@@ -9,9 +9,9 @@
  *
  * All watches share one inotify instance, which stays open while nothing is watched: before the kernel releases an
  * instance it waits for all readers of its marks, and on each registration and each end of a client that would be
- * milliseconds without a verdict. sd-event's own instance would be closed with its last watch; kept open by another
- * watch, that of systemd 252 loops for ever on an event that was read for a directory whose watch is gone. Here such an
- * event matches no watch, and is skipped.
+ * milliseconds without a verdict. sd-event's own instance is not used. It would be closed with its last watch; and if
+ * another watch keeps it open, systemd 252's loops for ever on an event of a directory whose watch was removed after
+ * the event was read. Here such an event matches no watch, and is skipped.
  */
 
 #include <systemd/sd-event.h>

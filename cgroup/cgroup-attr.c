@@ -74,7 +74,7 @@ static void read_one(int fd, const char *name, cgroup_attr_t found, void *userda
         ssize_t n = fgetxattr(fd, name, value, max);
         if (n < 0 && errno != ERANGE)
                 return; /* gone meanwhile */
-        /* What is too long, or no text, is no value of ours, and the caller says so. */
+        /* A value that is too long, or no text, is passed on as an empty one, which the caller refuses. */
         if (n < 0 || memchr(value, '\0', (size_t) n))
                 n = 0;
         value[n] = '\0';

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What is in a cgroup
+ * Lists the processes of a cgroup
  */
 
 #include <stdio.h>

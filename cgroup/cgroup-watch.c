@@ -3,8 +3,9 @@
 /*
  * Watches cgroups, and tells of processes that move
  *
- * Directories wait in a list until their watch is made; a watched one is in the table by its watch descriptor until
- * the watch above says that it is gone. First watched, then read: what appears in between is seen twice, never missed.
+ * Directories wait in a list until their watch is made; a watched one is in the table by its watch descriptor until the
+ * watch above says that it is gone. A directory is watched first, and then read: a cgroup that appears in between is
+ * seen twice, and never missed.
  */
 
 #include <fcntl.h>
@@ -27,7 +28,8 @@
 #define RATE_INTERVAL_USEC (UINT64_C(50) * 1000)
 #define RATE_BURST         20U
 
-/* A user who owns directories. Root and the like are none: their directories are bounded by the limit of all. */
+/* A user who owns directories. Root and system users are not counted: their directories are bounded by the limit of
+ * all. */
 typedef struct Owner {
         uid_t user;
         size_t n_waiting, n_watched;
@@ -40,7 +42,7 @@ typedef struct Directory {
         int wd;
         char *cgroup;
         Owner *owner;  /* NULL: root */
-        unsigned walk; /* that came by last */
+        unsigned walk; /* number of the walk that saw it last */
         UT_hash_handle hh, by_name;
 } Directory;
 
@@ -58,7 +60,7 @@ struct CgroupWatch {
         int fd;
         sd_event_source *source, *walk;
         Backlog *backlog;
-        BacklogItem lost; /* events were: everything is news */
+        BacklogItem lost; /* events were lost: every directory has to be looked at */
 
         Directory *directories; /* uthash, by wd */
         Directory *names;       /* the same, by cgroup */
@@ -108,8 +110,7 @@ static void owner_set_beyond(const CgroupWatch *w, Owner *o, bool is) {
         o->is_beyond = is;
 }
 
-/* When the user has room again, directories that were left out are looked for. Not before there is room for many,
- * because that is a walk. */
+/* Looks for directories of the user that were left out, once there is room for many: it takes a walk. */
 static void owner_gc(CgroupWatch *w, Owner *o) {
         if (o->is_beyond && o->n_watched + o->n_waiting <= share(w) / 2) {
                 owner_set_beyond(w, o, false);
@@ -147,7 +148,7 @@ static void add_waiting(CgroupWatch *w, const char *cgroup, const char *name) {
         w->waiting[w->n_waiting++] = (Waiting){.cgroup = path, .owner = o};
 }
 
-/* The last of them, and whose it is. */
+/* Takes the last waiting cgroup, and its owner. */
 static char *take_waiting(CgroupWatch *w, Owner **ret_owner) {
         Waiting last = w->waiting[--w->n_waiting];
 
@@ -162,8 +163,8 @@ static void add_children(CgroupWatch *w, const char *directory, const char *cgro
         struct dirent *e;
         int r;
 
-        /* cgroupfs counts the directories within. Most cgroups have none, and seventy files, whose names need not be
-         * read. */
+        /* The number of links tells how many directories there are. Most cgroups have none, but seventy files: reading
+         * their names is left out. */
         if (stat(directory, &st) < 0 || st.st_nlink == 2)
                 return;
         DIR *d = opendir(directory);
@@ -182,7 +183,7 @@ static void add_children(CgroupWatch *w, const char *directory, const char *cgro
 
 static void forget(CgroupWatch *w, Directory *d) {
         backlog_remove(w->backlog, &d->news);
-        if (w->directories) /* it is in there, and in the other: said for the analyzer */
+        if (w->directories) /* it is in both tables; the test is for the static analyzer */
                 HASH_DEL(w->directories, d);
         if (w->names)
                 HASH_DELETE(by_name, w->names, d);
@@ -268,7 +269,7 @@ static void watch(CgroupWatch *w, char *cgroup, Owner *owner, bool look) {
                 (void) inotify_rm_watch(w->fd, wd);
 }
 
-/* Watches the last that waits, and lets what is in it wait. `look`: processes may be in it already. */
+/* Watches the last waiting cgroup, and puts the cgroups in it on the list. `look`: processes may be in it already. */
 static void watch_next(CgroupWatch *w, bool look) {
         Owner *owner;
         char *cgroup = take_waiting(w, &owner);

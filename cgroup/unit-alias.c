@@ -15,7 +15,7 @@
 
 #define LINKS_MAX 8U /* one after the other */
 
-/* As systemd looks for units; the first that there is counts. */
+/* The directories in systemd's order; the first that has the unit counts. */
 static const char *const directories[] = {
                 "/etc/systemd/system.control",
                 "/run/systemd/system.control",
@@ -41,8 +41,8 @@ static const char *unit_suffix(const char *name) {
         return NULL;
 }
 
-/* What the file of this name is a link to: > 0 and its name in buf, of the same kind of unit; 0 where it is another
- * kind of file, -ENOENT where there is none. */
+/* Reads the link of this name. Returns > 0 and the name that it leads to, of the same kind of unit, in buf; 0: it is no
+ * such link; -ENOENT: there is no file. */
 static int read_link(const char *root, const char *name, char buf[static NAME_MAX + 1]) {
         const char *suffix = unit_suffix(name);
         char path[PATH_MAX], target[PATH_MAX];
@@ -66,7 +66,7 @@ static int read_link(const char *root, const char *name, char buf[static NAME_MA
         return -ENOENT;
 }
 
-/* An instance of a template that is an alias is the instance of the other. */
+/* If a template is an alias, its instances are aliases of the other template's instances. */
 static int read_template(const char *root, const char *name, char buf[static NAME_MAX + 1]) {
         const char *at = strchr(name, '@'), *suffix = unit_suffix(name);
         char template[NAME_MAX + 1], own[NAME_MAX + 1];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What systemd knows of a unit
+ * Asks systemd for a unit's settings
  */
 
 #include <fcntl.h>

@@ -24,7 +24,7 @@ static const struct {
                 [AUTO_XQUEUE_LAXITY] = {"XSCHED_AUTO_XQUEUE_LAXITY", 1, INT64_MAX},
 };
 
-/* By their numbers. */
+/* The names by their numbers. */
 static const char *const schedulers[] = {"", "APP", "LCL", "GLB"};
 static const char *const policies[] = {
                 "", "HPF", "HHPF", "CHPF", "UP", "PUP", "SPUP", "KEDF", "LAX", "AWF", "CFS", "MLFQ"};
@@ -88,7 +88,8 @@ void auto_xqueue_read(AutoXQueue *ret, Complain complain) {
                         "XSCHED_SCHEDULER", schedulers, ELEMENTSOF(schedulers), 0, "APP, LCL or GLB", complain);
         a.policy = read_name("XSCHED_POLICY", policies, ELEMENTSOF(policies), POLICY_SPUP,
                         "HPF, HHPF, CHPF, UP, PUP, KEDF, LAX, AWF, CFS or MLFQ", complain);
-        /* As there: a policy alone asks for the local scheduler, and that alone for nothing. */
+        /* As in XSched, a policy without a scheduler asks for the local scheduler, and the local scheduler without a
+         * policy asks for nothing. */
         if (a.policy > 0)
                 a.scheduler = AUTO_XQUEUE_LCL;
         else if (scheduler == AUTO_XQUEUE_GLB)

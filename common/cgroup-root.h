@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Where the v2 hierarchy of cgroups is mounted
+ * Cgroup root: where the v2 hierarchy of cgroups is mounted
  */
 
 /* One of systemd's two mount points: alone, or beside the old controllers. NULL: neither. */

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What /proc/PID/cgroup says
+ * Cgroup text: parses /proc/PID/cgroup
  */
 
 #include <stdbool.h>

@@ -55,8 +55,8 @@ static int classify(const char *path, const ConfContext *c) {
         return r > 0 ? st.st_size > 0 : r;
 }
 
-/* What it means that a directory cannot be opened. Of a subdirectory only its own name counts: the caller hears of the
- * directory above it when it lists that one. */
+/* Returns 0 when a directory that cannot be opened does not exist, and so has no files; else the error. For a
+ * subdirectory only its own name is looked at: errors of the directory above are found when that one is listed. */
 static int directory_error(const char *path, bool is_subdir, int error) {
         struct stat st;
         if (is_subdir && (error == -ENOENT || error == -ENOTDIR) && lstat(path, &st) < 0)
@@ -64,7 +64,7 @@ static int directory_error(const char *path, bool is_subdir, int error) {
         return error == -ENOENT ? conf_missing_error(path) : error;
 }
 
-/* All names of one directory that no earlier one had: masks included, for the directories that follow. */
+/* Adds all names of one directory that no earlier directory had; also masks, which hide files of later directories. */
 static int list_one(const char *dir, bool is_subdir, const char *suffix, const ConfContext *c, ConfFiles *seen,
                 ConfFiles *found) {
         DIR *d = opendir(dir);

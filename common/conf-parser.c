@@ -149,7 +149,7 @@ static void parser_assign(Parser *p, const ConfItem *item, const char *value) {
         }
 }
 
-/* Up to a ';' after white space, which begins a comment. */
+/* Finds a ';' after white space, which begins a comment. */
 static char *find_comment(char *s) {
         for (char *p = s; (p = strchr(p, ';')); p++)
                 if (p > s && strchr(BLANKS, p[-1]))
@@ -239,7 +239,7 @@ int conf_missing_error(const char *path) {
         if (!name)
                 return -ENOMEM;
 
-        /* Up to the longest part of the path whose last name exists. When that is no directory, it is a link. */
+        /* Shortens the path until its last name exists. If that is no directory, it is a link. */
         while (lstat(name, &st) < 0) {
                 char *slash = strrchr(name, '/');
                 if (errno != ENOENT)

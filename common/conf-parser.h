@@ -5,11 +5,11 @@
  * Configuration files in systemd's style
  *
  * A file is sections of Key=value lines, read into plain structs by tables: one ConfSection per section, one ConfItem
- * per key. What the tables promise to the administrator:
+ * per key. Rules that administrators can rely on:
  *
  *   - every problem is reported with file and line, and costs that line only: the rest applies;
- *   - an unknown section or key is reported as a warning and skipped (older service, newer file); names with X- are
- *     somebody else's and skipped silently;
+ *   - an unknown section or key is reported as a warning and skipped (older service, newer file); names that begin with
+ *     X- belong to other programs, and are skipped silently;
  *   - a bad value leaves the setting as it was: what `last_good` holds, where the caller has one (a reload), else what
  *     earlier files or the defaults said;
  *   - an empty assignment returns the setting to its default.

@@ -106,7 +106,7 @@ static int type_string(const char *value, const ConfItem *item, void *data) {
 
         if (n >= item->size || !string_is_printable(value))
                 return -EINVAL;
-        /* All of the array, so that two equal settings are equal memory. */
+        /* Clears the whole array, so that two equal settings are equal bytes. */
         memset(data, 0, item->size);
         memcpy(data, value, n);
         return 0;

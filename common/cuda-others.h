@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * Libraries of others that are in front of libcuda to share a GPU
+ * CUDA others: libraries of other vendors that share a GPU from in front of libcuda
  *
- * They look up libcuda's functions, hold launches and lie about memory, each in its own way. Two that hold launches of
- * one program could wait for each other. So where one of them is loaded, the CUDA layer only counts.
+ * They look up libcuda's functions, hold launches and lie about memory, each in its own way. Two libraries that hold
+ * launches of one program could wait for each other. So where one of them is loaded, the CUDA layer only counts.
  */
 
 typedef struct CudaOther {

@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 
-/* Room for `n` descriptors of one message: a type. */
+/* A type with room for the `n` descriptors of one message. */
 #define FD_MESSAGE_SPACE(n)                                                                                            \
         union {                                                                                                        \
                 struct cmsghdr align;                                                                                  \

@@ -2,13 +2,13 @@
 #pragma once
 
 /*
- * What is loaded into other people's processes runs where glibc is 2.28 or newer
+ * Old glibc: has libraries that are loaded into other programs work with glibc 2.28 and newer
  *
- * The compiler's machine has a newer one. glibc 2.34 moved threads and dlopen() into libc.so.6 and gave them a new
- * version; asked for by that, a program of an older image would not start at all with our library in LD_PRELOAD. The
- * functions themselves are the same as ever, and each libc still has them by their first version. This header is put in
- * front of every source of those libraries (old_glibc in meson.build), before any other, and includes none. A test
- * looks at what the libraries ask for.
+ * The build machine has a newer glibc. glibc 2.34 moved threads and dlopen() into libc.so.6 and gave them a new symbol
+ * version. If a library in LD_PRELOAD needed that version, no program of an older image would start. The functions
+ * themselves are the same as ever, and each libc still has them by their first version. This header is put in front of
+ * every source of those libraries (old_glibc in meson.build), before any other, and includes none. A test checks the
+ * versions that the libraries need.
  *
  * Functions that are newer than 2.28 are not to be called there: the test names them. Nor, in what is preloaded, are
  * those that musl does not have: its loader ends a program that lacks one, so they are weak.

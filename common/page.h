@@ -140,7 +140,7 @@ typedef enum PageHooked {
 const char *page_hooked_to_string(PageHooked v);
 int page_hooked_from_string(const char *s);
 
-/* True when the queue's launches do not pass the gate, so that a verdict cannot stop them. */
+/* Whether the queue's launches do not pass the gate, so that a verdict cannot stop them. */
 static inline bool page_hooked_is_past_gate(PageHooked v) {
         return v == HOOKED_POLL || v == HOOKED_NONE;
 }

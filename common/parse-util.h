@@ -45,7 +45,7 @@ const char *format_nsec(char *buf, size_t size, uint64_t ns);
 /* Valid UTF-8 without control characters: what may go into a journal field, a terminal and a D-Bus string. */
 bool string_is_printable(const char *s);
 
-/* Whether a text that comes in pieces is valid UTF-8 without NUL. Begins as zeroes. */
+/* State of a check whether a text that comes in pieces is valid UTF-8 without NUL. All zeroes at first. */
 typedef struct Utf8Check {
         unsigned char more;      /* bytes of a sequence that are still to come, */
         unsigned char low, high; /* the first of them between these */

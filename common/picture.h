@@ -4,9 +4,9 @@
 /*
  * The look of pictures: colours on a light and on a dark ground, and letters
  *
- * Of `xschedctl plot`, xsched-demo and the page for Cockpit, whose style sheet says the same again. Series have the
- * colours of Okabe and Ito (https://jfly.uni-koeln.de/color/), which all but everybody can tell apart; the last one is
- * for what has no name of its own.
+ * For `xschedctl plot`, xsched-demo, and the page for Cockpit, whose style sheet repeats these values. Series have the
+ * colours of Okabe and Ito (https://jfly.uni-koeln.de/color/), which nearly everybody can tell apart; the last colour
+ * is for series without a name.
  */
 
 #define PICTURE_FONT "system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif"

@@ -4,9 +4,9 @@
 /*
  * The settings of groups, clients and queues: one row each, and the only list of them
  *
- * From these rows come the enum and the struct of service/settings/settings.h, how files and the bus are read, what
- * is kept, explained and logged, the properties of groups and clients, and the keys of `xschedctl set`, to which
- * tests hold the completions and the manual pages. A file that includes the rows gives a macro
+ * From these rows come the enum and the struct of service/settings/settings.h, how files and the bus are read, what is
+ * kept, explained and logged, the properties of groups and clients, and the keys of `xschedctl set`, with which tests
+ * compare the completions and the manual pages. A file that includes the rows gives a macro
  *
  *     ROW(arg, KEY, Name, name, field, TYPE, min, max, usual, LOWERS, INHERITS, WHOSE, HOME, range)
  *

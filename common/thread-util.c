@@ -28,7 +28,8 @@ static int thread_spawn(void *(*main)(void *), void *userdata, size_t stack_size
         (void) pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
         if (stack_size > 0)
                 (void) pthread_attr_setstacksize(&attr, stack_size);
-        /* It has the mask of who makes it: glibc takes one of its own since 2.32 only. */
+        /* The new thread inherits the signal mask of the thread that makes it: glibc can set another one only since
+         * 2.32. */
         (void) sigfillset(&all);
         (void) pthread_sigmask(SIG_SETMASK, &all, &before);
         r = pthread_create(&thread, &attr, main, userdata);

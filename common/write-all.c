@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Writing all of it
+ * Writes without short writes
  */
 
 #include <poll.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Debugging is enabled only while something is suspended, because it keeps rocgdb out, takes the only debugger slot of
- * some GPUs, and costs the process its trap handler's fast path.
+ * Privileged holds of KFD, by the debugger interface. Debugging is enabled only while queues are suspended: it keeps
+ * rocgdb out, takes the only debugger slot of some GPUs, and takes the fast path of the process's trap handler away.
  */
 
 #include "kfd-debug.h"

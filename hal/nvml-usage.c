@@ -94,7 +94,7 @@ static uint64_t time_of_day_us(void) {
         return timespec_to_ns(&ts) / NSEC_PER_USEC;
 }
 
-/* *ret_n is 0 when no process used it. */
+/* Reads the samples of all processes since the last reading. *ret_n is 0 when no process used the GPU. */
 static int read_samples(Nvml *n, unsigned *ret_n) {
         for (unsigned i = 0; i < READ_TRIES; i++) {
                 unsigned count = (unsigned) n->n_allocated;

@@ -20,7 +20,7 @@
 #define NAME_OF(arg, KEY, Name, name, ...) #name,
 static const char *const settings[] = {SETTING_ROWS(NAME_OF, )};
 
-/* Names for RaisingAnnotations= that are no settings. */
+/* Names for RaisingAnnotations= that are not names of settings. */
 static const char *const of_pods[] = {"priority-class", "pod-label"};
 enum { OF_POD_PRIORITY_CLASS = ELEMENTSOF(settings), OF_POD_LABEL };
 _Static_assert(OF_POD_LABEL < 32, "more settings than a mask has bits");
@@ -55,7 +55,7 @@ static int find_setting(const char *name) {
         return -EINVAL;
 }
 
-/* A line counts as a whole, or not at all. */
+/* Takes a line as a whole, or not at all. */
 static int assign_annotations(
                 const ConfItem *item, const char *value, const char *file, unsigned line, void *userdata) {
         AnnotationRules *rules = userdata;

@@ -8,12 +8,11 @@
  * lower: user.xsched.lower.priority. Annotations that the administrator names in containers.conf may raise: the
  * administrator controls who writes them, and they become user.xsched.priority.
  *
- * Kubernetes' names, as engines annotate them, become labels: user.xsched.label.pod, .namespace, .container. Where an
- * engine has annotations of its own for them, no others count: CRI-O hands on whatever a pod's author annotates,
- * containerd's names for them, too, so an annotation counts by the engine that the container's cgroup is named after
- * (cgroup.h). A pod's labels and its priority class, which its author writes, become claims:
- * user.xsched.claim.priority-class, .pod-label.KEY. Where the administrator names them in containers.conf, they are
- * labels, too.
+ * Kubernetes' names, as engines annotate them, become labels: user.xsched.label.pod, .namespace, .container. Only the
+ * annotations of the container's own engine count, which its cgroup is named after (cgroup.h): CRI-O passes on all
+ * annotations of a pod's author, who may use containerd's names. A pod's labels and its priority class, which its
+ * author writes, become claims: user.xsched.claim.priority-class, .pod-label.KEY. Where the administrator names them in
+ * containers.conf, they are labels, too.
  */
 
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * xsched-oci-hook: what a container runtime calls before a container's program starts
+ * xsched-oci-hook: a container runtime calls it before a container's program starts
  *
  * createRuntime, on the host: the cgroup of the container gets its class, by the name of its CDI device, what its
  * annotations ask for, and the names that Kubernetes has for it. As root these attributes raise; as a user, whose

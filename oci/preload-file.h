@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * /etc/ld.so.preload of a container: how the shim gets into programs whose environment is not ours
+ *  /etc/ld.so.preload of a container: how the shim gets into programs whose environment is not ours
  *
  * A runtime has read the environment before it calls a hook, and what CDI puts into it replaces what the user has
- * given. glibc reads this file beside LD_PRELOAD, which stays the user's; musl does not read it at all. What the image
- * has in it stays, behind ours. The file is mounted over the image's, so that nothing of ours stays in the image but,
- * where it had none, an empty one.
+ * given. glibc reads this file beside LD_PRELOAD, which stays the user's; musl does not read it at all. The lines of
+ * the image's own file are kept, behind ours. The file is mounted over the image's, so the image is not changed, except
+ * that an empty file is made if there was none.
  *
  * Names are resolved in the container's root alone: the image is not trusted.
  */

@@ -22,7 +22,8 @@ static void fair_advance_tree(FairQueue *q, uint32_t slots, uint64_t ns) {
                         fair_advance_tree(n->below, n->used, ns);
 }
 
-/* It ran inside its branch, and those above count it. */
+/* Charges the branch that had the turn of a minimum: inside it as any run time, and in the queues above it as time that
+ * it ran without being chosen. */
 static void turn_advance(Policy *p, uint64_t ns) {
         const FairNode *runner = p->turn->fair.running;
 

@@ -4,9 +4,9 @@
  * The decisions of every policy
  *
  * A tier is all entities of one level. Its tree of queues (node.h) holds those that are ready and not stopped by a
- * maximum, and says who of them would run, whether the tier has the device or not: a tier that was interrupted goes on
- * where it was, and so does the inside of a node. What an ordering says (order.h) is in the queues: they are fair ones
- * (fair.h), or those of ranks (rank.h).
+ * maximum, and says which of them would run, whether the tier has the device or not: a tier that was interrupted goes
+ * on where it was, and so does the inside of a node. What an ordering says (order.h) is in the queues: they are fair
+ * ones (fair.h), or those of ranks (rank.h).
  *
  * Each dispatch decides in this order, and every decision is a function of struct Policy:
  *

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The core of every policy: the events. Each changes what it is about and nothing else; what follows from it is decided
- * by the dispatch that the caller asks for next (choose.c).
+ * The core of every policy: the events. An event changes its own object only. The dispatch that the caller asks for
+ * next decides what follows from it (choose.c).
  */
 
 #include <sys/mman.h>

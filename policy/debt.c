@@ -121,7 +121,8 @@ static void debts_look(Policy *p) {
         }
 }
 
-/* Children come before their parents. What an entity is below that is gone itself stays as long as that. */
+/* Returns the node that is gone for longest, children before their parents. A gone node with an entity below stays as
+ * long as the entity. */
 static PolicyNode *debts_oldest(const Policy *p) {
         PolicyNode *n;
 

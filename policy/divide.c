@@ -9,7 +9,7 @@
 #include "divide.h"
 #include "order.h"
 
-/* Halves of an interval: a part is off by no more than 2^-40. */
+/* Number of times that an interval is halved: parts are exact to 2^-40. */
 #define STEPS 40U
 
 bool policy_divides(const PolicyOps *ops) {
@@ -41,7 +41,8 @@ static double max_of(const DivideItem *i, double places) {
         return i->is_node && i->node.max > 0 ? MIN((double) i->node.max / 100, places) : places;
 }
 
-/* How many places each can have by entities down to this level, and how many it is guaranteed. */
+/* Sets the number of places that each item can use by its entities down to this level, and the number that it is
+ * guaranteed. */
 static void bound(DivideItem *items, size_t n, double places, int level) {
         for (size_t k = 0; k < n; k++) {
                 DivideItem *i = items + k;
@@ -61,7 +62,8 @@ static void bound(DivideItem *items, size_t n, double places, int level) {
         }
 }
 
-/* What is guaranteed below a node is so to the node as well. Each has one place for each entity below it. */
+/* Sums up guarantees: what is guaranteed below a node is guaranteed to the node as well. An item has at most one place
+ * for each entity below it. */
 static void guarantee(DivideItem *items, size_t n, double places) {
         for (size_t k = 0; k < n; k++) {
                 items[k].least = 0;
@@ -96,7 +98,7 @@ static double sum_at(const DivideItem *items, size_t first, double each) {
         return sum;
 }
 
-/* Gives `amount` to `first` and what is beside it. */
+/* Divides `amount` among `first` and its siblings. */
 static void divide_among(DivideItem *items, size_t first, double amount) {
         double low = 0, high = 0;
 
@@ -112,13 +114,13 @@ static void divide_among(DivideItem *items, size_t first, double amount) {
                 else
                         low = each;
         }
-        /* Guarantees may exceed what there is: then each has its part of it. */
+        /* Guarantees may exceed the amount: then each gets its part. */
         double sum = sum_at(items, first, low);
         for (size_t k = first; k != DIVIDE_ROOT; k = items[k].beside)
                 items[k].has = at(items + k, low) * (sum > amount ? amount / sum : 1);
 }
 
-/* How much of the time a tier, and those above it, leave. */
+/* Returns the part of the time that this tier, and those above it, leave to lower ones. */
 static double left(const DivideItem *items, size_t n, double places, int level) {
         double sum = 0, used = 0;
 
@@ -184,7 +186,7 @@ bool divide_tier(Divide *d) {
         for (size_t k = 0; k < d->n; k++) {
                 DivideItem *i = items + k;
 
-                /* What is guaranteed alone may be had by weight in a tier to come. */
+                /* A part that was given for a guarantee alone may come by weight in a lower tier. */
                 if (i->takes_part || i->had > 0)
                         i->had = i->has;
                 if (i->parent == DIVIDE_ROOT)

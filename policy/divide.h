@@ -2,13 +2,13 @@
 #pragma once
 
 /*
- * Divide: what the settings ask for, as arithmetic: how the time of a device is divided while all the entities of a
- * tree want it all the time
+ * Divide: computes how the settings divide the time of a device while all entities of a tree want it all the time
  *
- * It is where the shares of the fair queues (fair.h) end up, level by level of the tree and tier by tier of priorities:
- *   - what is right below a node shares by weight what the node has; an entity has one place at most, and a node no
- *     more than its max;
- *   - a lower tier has the time in which a maximum stops all of the higher ones;
+ * The result is what the fair queues (fair.h) approach in the long run, level by level of the tree and tier by tier of
+ * priorities:
+ *   - the children of a node share the node's time by weight; an entity has one place at most, and a node no more than
+ *     its max;
+ *   - a lower tier gets the time in which maxima stop all higher ones;
  *   - a node has its min, whatever priorities and weights say, as far as the maxima above allow.
  * The turns of the starvation floor, and time that passes between grants, are not counted. On several places a node may
  * have two of them now and none then, and gives each of two below it one, whatever they weigh: deep in the tree parts
@@ -25,7 +25,7 @@ typedef struct DivideItem {
         PolicyNodeSettings node;
         PolicySettings entity;
 
-        double part; /* what comes of it: of all places of the device, 0..1 */
+        double part; /* the result: part of all places of the device, 0..1 */
 
         /* While it is divided. */
         int level;
@@ -42,12 +42,12 @@ typedef struct Divide {
         int level; /* of the tier that was last */
 } Divide;
 
-/* Whether the policy goes by what follows from settings alone, and not by what was. */
+/* Whether the policy divides by settings alone, and not by past use. */
 bool policy_divides(const PolicyOps *ops);
 
-/* Begins with a tree of `n` items. -EINVAL where the policy divides by anything else. */
+/* Begins with a tree of `n` items. -EINVAL: the policy does not divide by settings. */
 int divide_begin(Divide *d, const PolicyOps *ops, uint32_t concurrency, DivideItem *items, size_t n);
 
-/* Divides what is left among the next lower tier, in a time that grows with the number of items. False: nothing is left
- * to be divided, and `part` of all items is what comes of it. */
+/* Divides what is left among the next lower tier, in a time that grows with the number of items. Returns false when
+ * nothing is left to be divided: then `part` of all items is final. */
 bool divide_tier(Divide *d);

@@ -15,9 +15,9 @@
  * device from a tail that is charged for all of it, and shares would depend on the lengths of launches. The wait costs
  * a hand-over, some 0.1 ms a turn, in which nothing runs. No entity is charged for that.
  *
- *   - Granted at once: an entity of another tier than the tail, in the turn of a minimum, or starved;
- *     and one that drains itself, because it takes the place of its own tail. It waits behind tails as on one that runs
- *     launches first come, first served.
+ *   - Granted at once: an entity of another tier than the tail, in the turn of a minimum, or starved; and one that
+ *     drains itself, because it takes the place of its own tail. Its launches wait behind the tail's, as on any device
+ *     that runs launches in the order of their submission.
  *   - The wait for a tail ends POLICY_TAIL_WAIT after the tail began. Then the entity is granted beside it.
  *   - A waiting entity is chosen, and held: the wait counts in drain_wait_ns, and the floor counts it like any
  *     other hold.

@@ -10,7 +10,7 @@
 #include "common/time-util.h"
 #include "fair.h"
 
-/* Slots and weight that full runners leave to the others, and the places that the others use. */
+/* The slots and the weight that full runners leave to the other nodes, and the places that these use. */
 typedef struct FairFull {
         uint32_t slots_left, used_left;
         uint64_t weight_left;
@@ -107,7 +107,7 @@ static void fair_queue_wait(FairQueue *q, FairNode *n) {
         avl_insert(&q->waiting, &n->order);
 }
 
-/* Is the weight of one place of `a` less than that of one of `b`? */
+/* Whether one place of `a` weighs less than one of `b`. */
 static bool fair_node_is_lighter(const FairNode *a, const FairNode *b) {
         return (uint64_t) a->weight * b->places < (uint64_t) b->weight * a->places;
 }
@@ -124,7 +124,7 @@ static void fair_queue_run(FairQueue *q, FairNode *n) {
                 DL_APPEND(q->running, n);
 }
 
-/* Puts the node into the tree or the list that it belongs to; and takes it out. */
+/* Put the node into the tree of waiting nodes or the list of runners, and take it out. */
 static void fair_queue_put(FairQueue *q, FairNode *n) {
         if (n->used > 0)
                 fair_queue_run(q, n);
@@ -222,7 +222,7 @@ void fair_queue_set_places(FairQueue *q, FairNode *n, uint32_t places) {
 static void fair_queue_charge_away(FairQueue *q, FairNode *n, int64_t cost, int64_t most) {
         int64_t lag = MAX(n->lag - cost, -most);
 
-        lag = MIN(lag, n->lag); /* what it owed already stays */
+        lag = MIN(lag, n->lag); /* an earlier debt stays */
         q->sum += (fair_wide_t) n->weight * (n->lag - lag);
         n->lag = lag;
 }
@@ -243,7 +243,7 @@ void fair_queue_charge(FairQueue *q, FairNode *n, uint64_t ns, uint64_t slice_ns
         fair_queue_put(q, n);
 }
 
-/* It is remembered from this charge on, not from when it left. */
+/* Remembers the node's lag from this charge on, as if it had left now. */
 static void fair_queue_recall_to_charge(FairQueue *q, FairNode *n) {
         if (n->state == FAIR_REMEMBERED)
                 fair_queue_recall(q, n);
@@ -350,7 +350,7 @@ static uint64_t fair_node_deadline(const FairNode *n, uint64_t slice_ns) {
         return n->vtime + fair_cost(n->left_ns > 0 ? n->left_ns : slice_ns, n->weight, 1);
 }
 
-/* Must the runner give its place to `next`, which is eligible? */
+/* Whether the runner must give its place to `next`, which is eligible. */
 static bool fair_node_is_due(const FairNode *n, const FairNode *next, uint64_t v, uint64_t slice_ns) {
         int64_t later = fair_ahead(fair_node_deadline(n, slice_ns), next->deadline);
 
@@ -483,8 +483,8 @@ void fair_queue_choose(FairQueue *q, uint32_t slots, uint64_t slice_ns) {
                 fair_queue_renew(q, slice_ns);
 }
 
-/* When V reaches it: the distance, over the rate at which the runners' advance carries V; less its own rate, if it runs
- * and only wants one more place. */
+/* Returns the time until V reaches the node: its distance, divided by the rate at which the runners move V; less its
+ * own rate, if it runs and only wants one more place. */
 static uint64_t fair_queue_until(const FairQueue *q, const FairFull *full, const FairNode *n) {
         fair_wide_t weight = (fair_wide_t) q->weight, left = (fair_wide_t) full->weight_left;
         fair_wide_t distance = (fair_wide_t) fair_ahead(n->vtime, q->origin) * weight - q->sum;

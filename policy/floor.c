@@ -131,7 +131,7 @@ void floor_put(Floor *f) {
 
 /* --- held entities --- */
 
-/* Of all below it. */
+/* Returns since when the longest held entity below the floor is held. */
 static uint64_t floor_since(const Floor *f) {
         const Floor *top = floor_of(f->waiting.root);
         uint64_t since_ns = top ? top->longest_ns : NSEC_INFINITY;
@@ -151,7 +151,7 @@ static void floor_join(Floor *f) {
                 avl_insert(&f->parent->waiting, &f->order);
 }
 
-/* Tells the floors above, as far as it changes anything for them. */
+/* Updates the floors above, up to the first that does not change. */
 static void floor_changed(Floor *f) {
         for (; f->parent; f = f->parent) {
                 uint64_t since_ns = floor_since(f);

@@ -9,10 +9,10 @@
  * time; keeping it through the long ones costs the others the device. The history tells the two apart.
  *
  * The last GAPS_MAX gaps are kept as they were, and each of them is a candidate for the longest that is worth waiting
- * for. A gap up to the candidate would have been caught: that gains `limit` of device time (so the administrator weighs
- * it), and costs the gap. Each longer gap costs the whole wait in vain. The candidate with the highest gain wins, if
- * any gain is positive: so the answer falls back to 0 within GAPS_MAX gaps after an entity has changed its habits, and
- * is never above `limit`. The wait is 5/4 of the candidate, because the next gap is rarely exactly as long.
+ * for. A gap up to the candidate would have been bridged: that gains `limit` of device time (so the administrator
+ * weighs it), and costs the gap. Each longer gap costs the whole wait in vain. The candidate with the highest gain
+ * wins, if any gain is positive: so the answer falls back to 0 within GAPS_MAX gaps after an entity has changed its
+ * habits, and is never above `limit`. The wait is 5/4 of the candidate, because the next gap is rarely exactly as long.
  */
 
 #include <stdint.h>

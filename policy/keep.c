@@ -45,7 +45,7 @@ void entity_keep_end(PolicyEntity *e) {
         entity_follow(e);
 }
 
-/* The weights say who loses; among equal ones, so does what it is owed. */
+/* Whether the division would suffer if the entity lost its place: weights differ, or it is owed more than a slice. */
 static bool entity_would_lose(PolicyEntity *e, FairQueue *q, const FairNode *n) {
         int64_t lag = fair_queue_lag(q, n);
 
@@ -56,8 +56,8 @@ static bool entity_would_lose(PolicyEntity *e, FairQueue *q, const FairNode *n) 
         return e->behind || !fair_queue_is_even(q);
 }
 
-/* For ranked entities, which get another rank when they are back: an entity is kept as long as it delays no other.
- * Looked at where ranks decide: in the turn, or the tier. */
+/* For ranked entities, which get another rank when they come back: an entity is kept while it delays no other of its
+ * tier, or of the turn that it has. */
 static bool entity_is_worth_keeping_ranked(PolicyEntity *e) {
         Policy *p = e->policy;
         const Branch *b = e->branch;

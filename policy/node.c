@@ -15,7 +15,7 @@
 
 /* --- branches --- */
 
-/* What it weighs among those beside it. */
+/* Returns the node's weight among its siblings. */
 static uint32_t node_weight(const PolicyNode *n) {
         const OrderOps *ops = n->policy->ordering;
 
@@ -66,7 +66,7 @@ Branch *branch_get(PolicyNode *n, Tier *t) {
         if (b) {
                 if (b->n_refs++ == 0 && b->parent) {
                         branch_wake(b);
-                        (void) branch_get(b->parent->node, t); /* it is there */
+                        (void) branch_get(b->parent->node, t); /* it exists */
                 }
                 return b;
         }
@@ -109,7 +109,7 @@ static bool branch_fit_ranked(Branch *b, uint32_t places) {
         return true;
 }
 
-/* Its place in the parent's queue follows from what is below it. Whether anything changed there. */
+/* Updates the branch's place in the parent's queue by the entities below it. Returns whether anything changed there. */
 static bool branch_fit(Branch *b) {
         uint64_t slice_ns = tier_slice(b->tier);
         uint32_t places = b->node->stopped || b->apart ? 0 : b->fair.places;
@@ -353,7 +353,7 @@ static void node_configure_weight(PolicyNode *n) {
         }
 }
 
-/* What the new maximum means for what was run already is settled at once. */
+/* Applies the new maximum at once to the time that was run in this period. */
 static void node_configure_quota(PolicyNode *n) {
         if (n->stopped)
                 node_go(n);

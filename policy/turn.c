@@ -16,7 +16,7 @@ void core_end_turn(Policy *p) {
                 branch_set_apart(b, false);
 }
 
-/* Without a turn it would not run: its own tier, without it, takes all places, or a higher one is there. */
+/* Whether the node needs the turn to run: the rest of its tier takes all places, or a higher tier runs. */
 static bool turn_is_needed(Policy *p) {
         const Tier *top = core_highest(p, &p->with_places);
 

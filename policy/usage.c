@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Accounting: which entities have the device, whose time it was, and how the device as a whole was used
+ * Accounts which entities have the device, to which of them time is charged, and how the device as a whole was used
  *
  * Entities whose time may change its kind without an event of their own are in short lists: the granted ones, those
  * that drain, and those that the device is kept for. They are settled at every step of time, all others when their own

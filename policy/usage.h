@@ -2,13 +2,13 @@
 #pragma once
 
 /*
- * Accounting: which entities have the device, whose time it was, and how the device as a whole was used
+ * Usage: which entities have the device, to which of them time is charged, and how the device as a whole was used
  */
 
 #include "core.h"
 
-/* Adds the time so far to the entity's usage; called before `ready` or the reported verdict changes. And its usage at
- * `now_ns`. */
+/* entity_account() adds the time so far to the entity's usage; it is called before `ready` or the reported verdict
+ * changes. entity_usage_at() returns the usage at `now_ns`. */
 void entity_account(PolicyEntity *e);
 PolicyUsage entity_usage_at(const PolicyEntity *e, uint64_t now_ns);
 

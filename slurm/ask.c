@@ -127,7 +127,8 @@ int ask_job(const char *program, uint32_t job, uint64_t timeout_ns, Answer *ret)
         int r = read_until(from, deadline, text);
         if (r < 0)
                 (void) kill(pid, SIGKILL);
-        /* The program has closed its end, or is killed. Another thread of slurmstepd may have reaped it first. */
+        /* The program has closed its end, or was killed, so this does not block. Another thread of slurmstepd may have
+         * reaped it first. */
         while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
                 ;
         return r < 0 ? r : answer_parse(text, ret);

@@ -25,7 +25,7 @@ static bool is_class(const char *s) {
         return n > 0 && n < MAPPING_CLASS_MAX && s[n] == '\0';
 }
 
-/* As it is written, or with %20 for a blank: "100%20" may be a name, too. */
+/* Compares the name as it is written, and with %20 for blanks: "100%20" may itself be a name. */
 static bool is_name(const char *written, size_t n, const char *name) {
         const char *end = written + n;
 

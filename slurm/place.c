@@ -19,7 +19,7 @@
 #define KEY_MAX 64U
 
 #define CLASS "class"
-/* Beside the class of a job, where the controller was not asked. xschedd does not look at it. */
+/* Attribute beside a job's class that was set without asking the controller. xschedd ignores it. */
 #define CLASS_MARK "user.xsched-slurm.not-asked"
 
 /* Finds the innermost cgroup of the job, by its number or, since Slurm 26.05, by its SLUID. Returns where "/step_M"
@@ -126,7 +126,8 @@ int place_set(int fd, const char *key, const char *value) {
         return fsetxattr(fd, attribute(key, name), value, strlen(value), 0) < 0 ? negative_errno() : 0;
 }
 
-/* Whatever another step does meanwhile, a class that is marked is not taken for one that was asked for. */
+/* Sets and removes the mark in such an order that, whatever another step does meanwhile, a class without the
+ * controller's answer is never left unmarked. */
 int place_set_class(int fd, const char *class, bool asked) {
         if (!asked) {
                 if (place_has_class(fd))

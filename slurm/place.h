@@ -26,8 +26,8 @@ int place_open(const char *path);
 /* Sets the attribute user.xsched.KEY of the directory. */
 int place_set(int fd, const char *key, const char *value);
 
-/* Sets the class of the job. Where it is not `asked` the controller could not be: the class is marked, counts
- * meanwhile, and never replaces one that is not marked. */
+/* Sets the class of the job. Without `asked` the controller could not be asked: the class is then marked. It counts for
+ * the time being, and never replaces an unmarked one. */
 int place_set_class(int fd, const char *class, bool asked);
 
 /* Whether the job has a class that is not marked. */

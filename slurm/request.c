@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Requests of users
+ * Parses the requests of users
  */
 
 #include <inttypes.h>

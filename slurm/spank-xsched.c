@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The plugin of Slurm: where a job is scheduled goes with it to its nodes
+ * The plugin of Slurm: gives a job's class and settings to the nodes that it runs on
  *
  * srun, sbatch and salloc load it for its options, slurmstepd for each step of a job: as root, before anything of the
- * user's runs, and in the step's cgroup already. What the administrator says becomes an attribute of the job's cgroup,
- * by which xschedd raises; what the user asks for becomes one that only lowers. It does not ask whether xschedd runs.
+ * user's runs, and in the step's cgroup already. The administrator's settings become attributes of the job's cgroup
+ * that may raise. The user's requests become attributes that only lower. It does not ask whether xschedd runs.
  *
- * Whatever fails here, the job runs: all hooks say that they succeeded, but for a value of an option that is none,
- * which srun, sbatch and salloc refuse before there is a job.
+ * Whatever fails here, the job runs: all hooks report success. Only an invalid value of an option is refused, by srun,
+ * sbatch and salloc, before there is a job.
  */
 
 #include <slurm/slurm.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * xsched-slurm: what the plugin asks the controller, in a program that can be given up
+ * xsched-slurm: asks the controller for the plugin, as a program of its own that the plugin can abandon
  *
- * xsched-slurm job ID: prints the partition and the QOS of a job. Both are the controller's word: what is in the
- * job's environment its user can change.
+ * xsched-slurm job ID: prints the partition and the QOS of a job. Both come from the controller, because the user can
+ * change the job's environment.
  */
 
 #include <inttypes.h>

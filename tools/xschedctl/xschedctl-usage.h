@@ -44,7 +44,7 @@ typedef struct WaitParts {
 
 WaitParts group_wait_parts(const Object *group);
 
-/* "driver", "sampled", ... "" where the service does not say. group_time_mark() returns a character for a table: "~"
+/* "driver", "sampled", ... "" where the service does not say. time_source_mark() returns a character for a table: "~"
  * for estimated times, "?" for unknown ones. */
 const char *group_time_source(const Object *group);
 const char *time_source_mark(const char *source, const char *state);
