@@ -28,8 +28,7 @@
 #define RATE_INTERVAL_USEC (UINT64_C(50) * 1000)
 #define RATE_BURST         20U
 
-/* A user who owns directories. Root and system users are not counted: their directories are bounded by the limit of
- * all. */
+/* A user who owns directories. There is none for root, whose directories are bounded by the limit of all. */
 typedef struct Owner {
         uid_t user;
         size_t n_waiting, n_watched;
@@ -83,7 +82,7 @@ static size_t share(const CgroupWatch *w) {
         return w->max / CGROUP_WATCH_USERS;
 }
 
-/* NULL: root, or not known. */
+/* Finds or makes the record of the cgroup's owner. NULL: root, or the owner is not known. */
 static Owner *owner_of(CgroupWatch *w, const char *cgroup) {
         char path[PATH_MAX];
         struct stat st;

@@ -41,7 +41,7 @@ typedef struct Shared {
         _Atomic uint32_t go, stop;
         _Atomic uint32_t futex;
         uint32_t n_wanted, n, n_closed;
-        uint32_t n_unheld;    /* rounds to whose end the low job launched on */
+        uint32_t n_unheld;    /* rounds in which the low job was not stopped */
         uint32_t n_unresumed; /* rounds in which it did not come back in time */
         uint64_t closed_ns[N_MAX], opened_ns[N_MAX], begin_ns[N_MAX];
 } Shared;
@@ -87,11 +87,11 @@ static void high_round(Shared *s, XschedQueue *q, bool counts) {
         if (!counts)
                 return;
 
-        /* Without a CPU at the edge, the low job would tell of a gate that closed at once. */
+        /* A low job that has no CPU at the time of the edge would look as if its gate had closed at once. */
         bool launching = before + HELD_NS > edge, unheld = idle - last < HELD_NS;
 
-        /* On a machine with other work, the service or the low job may get no CPU for longer than a round: that belongs
-         * to the figures, and counts with the length of the round. */
+        /* On a machine with other work, the service or the low job may get no CPU for longer than a round: Such a round
+         * is part of the figures, and counts with its length. */
         s->n_unheld += unheld;
         s->n_unresumed += resumed == 0;
         if (unheld || launching)

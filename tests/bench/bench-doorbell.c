@@ -32,13 +32,13 @@
 #define RING_SIZE        4096U
 #define N_STORES         100000U
 
-/* Each place that rings asks once where it leads to: this is the only one. */
+/* The layer looks up the runtime once for each call site: this is the only one. */
 static _noinline_ void ring_often(HsaSignal signal, int64_t n) {
         for (int64_t i = 0; i < n; i++)
                 hsa_signal_store_screlease(signal, i);
 }
 
-/* By this name the counting is switched on and off. */
+/* valgrind counts while this function runs, which it knows by its name. */
 void ring_doorbells(HsaSignal signal);
 
 _noinline_ void ring_doorbells(HsaSignal signal) {
@@ -79,7 +79,7 @@ static AmdQueue *make_queue(void) {
 static AmdQueue *queue;
 static atomic_bool rang;
 
-/* Whatever this thread calls but exit() ends it, and it has not rung then. */
+/* Any system call except exit() ends this thread: then it has not rung. */
 static void *ring_strictly(void *unused) {
         if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) < 0)
                 return NULL;

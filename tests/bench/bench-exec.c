@@ -45,7 +45,7 @@ static int wait_for(pid_t pid) {
         return status;
 }
 
-/* Entries only: each call stops twice, but for the one that ends it. */
+/* Counts entries only: each call stops the process twice, except the one that ends it. */
 static unsigned count_calls(const char *preload) {
         unsigned n_stops = 0;
         int status;

@@ -40,7 +40,7 @@ static void run_open(Bench *b, uint64_t n) {
                 (void) call_begin(b->queue);
 }
 
-/* Another launch is in flight all the time: no edges. */
+/* Another launch is in flight all the time, so there are no edges. */
 static void run_tracked(Bench *b, uint64_t n) {
         for (uint64_t i = 0; i < n; i++) {
                 (void) gate_begin(b->gate, GATE_WAIT);
@@ -97,7 +97,7 @@ static Bench bench_new(void) {
         return b;
 }
 
-/* Instructions of a whole run of ourselves, or 0. */
+/* Counts the instructions of a whole run of this program; 0: unknown. */
 static uint64_t count_instructions(const char *what, uint64_t n) {
         char command[256];
 
@@ -137,7 +137,7 @@ static int report(void) {
 int main(int argc, char *argv[]) {
         const char *n;
 
-        setenv("XSCHED_DISABLE", "1", true); /* for the runs under valgrind: no thread beside what is counted */
+        setenv("XSCHED_DISABLE", "1", true); /* for runs under valgrind: no other thread may run */
         if (argc == 1)
                 return report();
 

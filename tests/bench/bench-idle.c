@@ -4,9 +4,9 @@
  * The service while nobody needs it: how often it wakes up, and how much memory it takes
  *
  * Three times: with clients that are registered and idle; with one of them alone launching now and then, as a server
- * does; and with one of them alone keeping the device busy, as training does. In the first and the last case the answer
- * should be never; a server's requests are heard of as long as others might come in between. Asking wakes the service
- * up, too: what one question costs is measured first, and left out.
+ * does; and with one of them alone keeping the device busy, as training does. In the first and the last case it should
+ * never wake up. A server's requests wake it while other clients might want the device in between. The benchmark's own
+ * questions wake the service, too: their cost is measured first, and subtracted.
  */
 
 #include <inttypes.h>
@@ -80,8 +80,8 @@ typedef struct Quiet {
         uint64_t wakeups, switches, launches;
 } Quiet;
 
-/* NWakeups, and in *ret_question what asking for it costs: once more now and then than usually, when the answer does
- * not leave in the turn of the loop in which the question came. */
+/* Returns NWakeups, and in *ret_question the wake-ups that the question costs: now and then one more than usual, when
+ * the answer does not leave in the same turn of the loop. */
 static uint64_t ask(const Service *service, uint64_t *ret_question) {
         uint64_t last = service_get(service, "NWakeups"), most = 0;
 

@@ -77,7 +77,7 @@ static const cl_icd_dispatch *load(const char *path) {
         return d;
 }
 
-/* Of a whole run of ourselves; 0 when there is no valgrind. */
+/* Counts the instructions of a whole run of this program; 0 when there is no valgrind. */
 static uint64_t count(const char *layer, const char *what, uint64_t n) {
         char command[4096];
 
@@ -95,7 +95,7 @@ static double per_launch(const char *layer, const char *what) {
 }
 
 int main(int argc, char **argv) {
-        /* Nobody to talk to: the gate is open for good. */
+        /* There is no service at this address, so the gate stays open. */
         (void) setenv("XSCHED_BUS_ADDRESS", "unix:path=/nonexistent/bus", true);
         if (argc < 2)
                 return 2;

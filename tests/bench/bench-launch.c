@@ -181,7 +181,8 @@ static void series_run(Series *s, Worker *native, Worker *layer, size_t pairs) {
         (void) worker_turn(native, s->pipeline);
         (void) worker_turn(layer, s->pipeline);
         for (size_t i = 0; i < pairs; i++, s->n++) {
-                /* Who goes first changes: what one leaves behind (caches, clocks) helps each as often. */
+                /* The order changes, so that each worker gains as often from what the other leaves behind (caches,
+                 * clocks). */
                 if (i % 2)
                         s->layer[s->n] = worker_turn(layer, s->pipeline);
                 s->native[s->n] = worker_turn(native, s->pipeline);
@@ -219,7 +220,8 @@ typedef struct Launches {
         uint64_t n, tracked;
 } Launches;
 
-/* New processes for each round: where their threads and their memory come to lie would else decide the whole run. */
+/* Starts new processes for each round: otherwise the places of their threads and their memory would decide the whole
+ * run. */
 static Launches run_rounds(
                 Series *finish, Series *pipeline, const char *layer_path, const char *counters, size_t pairs) {
         Launches sum = {};

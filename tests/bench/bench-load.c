@@ -3,7 +3,7 @@
 /*
  * What 10,000 edges a second cost the service, with few and with many clients registered
  *
- * A client alone on a device makes no edges that anybody hears of, so the load needs a contended device: one job is
+ * The service hears no edges of a client that is alone on its device, so the load needs a contended device: one job is
  * always ready, and a driver of higher priority becomes ready and idle 5,000 times a second. The other clients are
  * registered on the same device and idle. With --spread there is no such pair: 4,500 cycles a second come from all
  * clients in turn, which have equal priority.
@@ -23,7 +23,7 @@
 #define N_CYCLES_PER_S 5000U
 
 /* With --spread each edge wakes the service, and a user's budget is for less than 10,000 such wake-ups (wakes.c):
- * beyond it his clients are looked at by time, which is another load. */
+ * Beyond it the service looks at the user's clients by a timer, which is another load. */
 #define N_SPREAD_PER_S 4500U
 
 #define PRIORITY  10

@@ -3,10 +3,10 @@
 /*
  * What an event costs each policy, with up to 100 devices and 10,000 queues
  *
- * Half of the queues have work. By turns a random queue without work gets some, and the one that runs on that device
- * has none any more; each is an event, 10 us after the one before. It ends with the decision of the device; where the
- * policy goes over several devices, with what the others are told, and their decisions. Eight queues are below one node
- * each; their priorities, weights, deadlines and all the rest are random.
+ * Half of the queues have work. Two kinds of events alternate, 10 us apart: a random queue without work gets some, and
+ * the queue that runs on that device has no more work. An event ends with the decision of the device; where the policy
+ * goes over several devices, with the decisions of those that are told of it. Eight queues are below one node each;
+ * their priorities, weights, deadlines and all the rest are random.
  *
  * CPU time is printed, and depends on the machine. What is asserted is free of noise: steps of the balanced trees and
  * reported grants per event. Each time is the better of two runs. --check only asserts, up to 1,000 queues.
@@ -42,7 +42,7 @@ typedef struct BenchDevice {
         int level, outside;
 } BenchDevice;
 
-/* All of one measurement. */
+/* State of one measurement. */
 typedef struct Load {
         const PolicyOps *ops;
         BenchDevice *devices;
@@ -130,7 +130,7 @@ static void toggle(Load *l, BenchQueue *q) {
                 q->device->runner = q;
 }
 
-/* One gets work; then the one that runs on that device has none any more. */
+/* One queue gets work; then the queue that runs on that device has no more. */
 static void run(Load *l, size_t n_events, uint64_t *ret_most_steps) {
         BenchQueue *q = l->queues;
 
@@ -211,7 +211,7 @@ static void load_free(Load *l) {
         free(l->queues);
 }
 
-/* Of this thread: what else the machine does is not counted. */
+/* CPU time of this thread, which other work of the machine does not change. */
 static uint64_t cpu_ns(void) {
         struct timespec t;
 
@@ -224,7 +224,7 @@ static Result measure(const PolicyOps *ops, size_t n_devices, size_t n_queues, s
         Load l = load_make(ops, n_devices, n_queues);
         uint64_t most;
 
-        /* What begins all at once, like the laxity of all, is over then. */
+        /* Events that come to all queues at once at the start, like the end of their laxity, are over after this. */
         run(&l, n_events, &most);
         uint64_t begin = cpu_ns(), steps = bench_avl_steps, grants = n_grants;
         run(&l, n_events, &most);
@@ -244,8 +244,8 @@ static Result measure_best(const PolicyOps *ops, size_t n_devices, size_t n_queu
         return a.us < b.us ? a : b;
 }
 
-/* A few walks along trees of height 1.44 * log2(n), on two levels of nodes; where devices are asked that were told a
- * level, as much for each of them. A single event may take more where several alarms ring at once. */
+/* Checks that an event costs a few walks along trees of height 1.44 * log2(n), on two levels of nodes, and as much for
+ * each device that was told a level. A single event may cost more when several alarms are due at once. */
 static bool check(const PolicyOps *ops, size_t n_devices, size_t n_queues, const Result *r) {
         double n_asked = policy_is_global(ops) ? (double) n_devices : 1;
         double walk = log2((double) n_queues / (double) n_devices + 2);

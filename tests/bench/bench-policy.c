@@ -74,7 +74,7 @@ static uint64_t run(const Load *load, Policy *p, PolicyEntity **entities, bool *
         return most;
 }
 
-/* A tree in which each node has as many below it as it takes to have that many leaves at that depth. */
+/* Makes a tree with so many leaves at that depth, in which all nodes have equally many children. */
 static Nodes nodes_new(const Load *load, Policy *p, size_t n_entities, uint64_t *state) {
         size_t leaves = MAX(n_entities / 8, (size_t) 2), level = 1, before = 0;
         size_t fan = MAX((size_t) pow((double) leaves, 1.0 / load->depth), (size_t) 2);
@@ -157,8 +157,8 @@ static Result measure(const Load *load, size_t n) {
         return r;
 }
 
-/* An event is a few walks along a tree of height 1.44 * log2(n) for each level, and a few grants; no event may ever be
- * more. */
+/* Checks that no event costs more than a few walks along a tree of height 1.44 * log2(n) for each level, and a few
+ * grants. */
 static bool check(const Load *load, size_t n, const Result *r) {
         double walk = log2((double) n), levels = load->depth + 1;
 

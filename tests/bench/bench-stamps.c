@@ -5,8 +5,8 @@
  *
  * Time per launch, without any layer, of kernels of several lengths, one at a time ("sync") and many at a time
  * ("deep"): on a plain queue and on one with profiling enabled, without events, with an event for each launch, and with
- * the stamps of each event read. All ways take turns, so that what the machine does meanwhile is in all of them; of
- * each way's turns the one in the middle is told.
+ * the stamps of each event read. All ways take turns, so that other work of the machine affects all of them alike. The
+ * median of each way's turns is printed.
  */
 
 #include <inttypes.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The kernel's own price of a wake-up, one way: from one process writing an eventfd to another one running behind
- * epoll_wait(), and the same of a futex
+ * The cost of a wake-up in the kernel, one way: from a write of an eventfd in one process until another one returns
+ * from epoll_wait(); and the same for a futex
  *
- * It is what every figure of ours that has a wake-up in it is to be compared with: on most machines the larger part is
- * a CPU leaving its sleep. With --cpu-latency=USEC the kernel is asked meanwhile to keep CPUs awake, as CPULatency=
- * does it. --pause-us=N is between two of them: a CPU sleeps the deeper, the longer.
+ * Other figures that include a wake-up are to be compared with this one: on most machines most of it is the time in
+ * which a CPU leaves its sleep state. With --cpu-latency=USEC the kernel is asked to keep CPUs awake, as CPULatency=
+ * does. --pause-us=N is the pause between two wake-ups: the longer it is, the deeper a CPU sleeps.
  */
 
 #include <fcntl.h>

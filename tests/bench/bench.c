@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What the benchmarks of the service share
+ * Functions that the benchmarks of the service share
  */
 
 #include <fcntl.h>
@@ -116,7 +116,7 @@ uint64_t process_cpu_ns(pid_t pid) {
         FILE *f = open_proc(pid, "stat");
         unsigned long user, system;
 
-        /* The name of the command, in parentheses, may have anything in it: nothing of ours has a ')'. */
+        /* The command's name, in parentheses, may contain any character; names of our programs have no ')'. */
         int n = fscanf(f, "%*d (%*[^)]) %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system);
         fclose(f);
         if (n != 2)
@@ -303,7 +303,8 @@ XschedQueue *client_attach(const ClientPlan *p) {
 void client_stay_ready(XschedQueue *q) {
         uint64_t deadline = now_ns() + ATTACH_TIMEOUT_NS;
 
-        /* What passes before the service watches is not counted, and taken for complete when it begins to. */
+        /* Launches that pass before the service watches are not counted, and are taken for complete when it begins to
+         * watch. */
         while (xsched_queue_begin(q) != XSCHED_TRACKED) {
                 if (now_ns() > deadline)
                         bench_die("the service does not watch the device");

@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * What the benchmarks of the service share: the bus, synthetic clients, and what /proc says about a process
+ * Bench: functions that the benchmarks of the service share: the bus, synthetic clients, and data of /proc about a
+ * process
  *
  * A benchmark runs inside of xsched-session and starts itself again for each synthetic client, since a process reads
  * its job from the environment when libxsched is loaded. A client is told its role and the descriptor of a shared
@@ -24,7 +25,7 @@
 
 _noreturn_ void bench_die(const char *format, ...) _printf_(1, 2);
 
-/* r if it is not negative; else says what failed, and ends. */
+/* Returns r if it is not negative; else prints what failed, and ends the benchmark. */
 int bench_check(int r, const char *what);
 
 /* --- the service --- */
@@ -57,7 +58,7 @@ typedef struct Clients {
         void *memory; /* shared with all clients */
         int memory_fd;
         int ready[2];    /* a byte for each client that is attached */
-        int lifetime[2]; /* closed by the parent: the clients' time is over */
+        int lifetime[2]; /* closed by the parent to end the clients */
         pid_t *pids;
         size_t n;
 } Clients;
@@ -87,8 +88,8 @@ bool client_plan(int argc, char *argv[], size_t size, ClientPlan *ret);
 /* Makes a queue on the benchmark's device, waits until it is attached, and says so. */
 XschedQueue *client_attach(const ClientPlan *p);
 
-/* Makes the queue ready for good: one launch that the service counts, and that never completes. Needs a second entity
- * on the device: alone, nobody counts. */
+/* Makes the queue ready for good, by one counted launch that never completes. Needs a second entity on the device: the
+ * launches of a single one are not counted. */
 void client_stay_ready(XschedQueue *q);
 
 /* Returns when the parent closes the clients' lifetime. */

@@ -82,7 +82,7 @@ static int set_property(sd_bus *bus, const char *path, const char *interface, co
         return sd_bus_message_read(value, "i", &w->property);
 }
 
-/* In front of the setter, as the gate is. */
+/* Runs in front of the setter, as the gate does. */
 static int on_filter(sd_bus_message *m, void *userdata, sd_bus_error *error) {
         World *w = userdata;
 
@@ -140,7 +140,7 @@ static int on_check(sd_bus_message *m, void *userdata, sd_bus_error *error) {
         assert_string_equal(kind, "system-bus-name");
         assert_string_equal(key, "name");
 
-        /* It is the caller who is asked about, not the service. */
+        /* polkit has to be asked about the caller, and not about the service. */
         const char *unique = NULL;
         assert_true(sd_bus_get_unique_name(w->caller, &unique) >= 0);
         assert_string_equal(subject, unique);
@@ -215,7 +215,7 @@ static sd_bus *connect_to(World *w, const char *name) {
         return bus;
 }
 
-/* Has the name, or waits for it. */
+/* Makes a polkit that has the name, or waits for it. */
 static sd_bus *new_polkit(World *w) {
         sd_bus *bus = connect_to(w, NULL);
 

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Asking polkit, on a bus of its own: a service with two protected methods and a property, its caller, and a polkit
- * that answers as it is told. All three are connections of this process, in one event loop.
+ * Auth world: a service with two protected methods and a property, its caller, and a polkit that answers as the test
+ * says, on a bus of their own. All three are connections of this process, in one event loop.
  *
  * The caller's uid is what the test says: sd_bus_creds_get_euid() is wrapped by the linker. So is sd_bus_call_async(),
  * for the time that polkit is given.
@@ -23,10 +23,10 @@
 #define ALICE 4001U
 #define BOB   4002U
 
-/* Who calls. */
+/* The uid of the caller. */
 extern uid_t sender;
 
-/* As which user he counts: as himself, where this is UID_NONE. */
+/* The user that the caller counts as; UID_NONE: as the caller's own uid. */
 extern uid_t sender_user;
 
 typedef enum Answer {
@@ -78,7 +78,7 @@ void run_until_taken_back(World *w, unsigned n);
 
 void start_polkit(World *w);
 
-/* With another one that has waited for its name. */
+/* Ends polkit, while another one waits for its name. */
 void restart_polkit(World *w);
 
 int answer(sd_bus_message *m, Answer a);

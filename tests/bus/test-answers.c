@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Texts that are answered: however long one is, edges are looked for all along, from the first word to when it is sent
+ * Answers with long texts: the service looks for edges all the time while it makes and sends one
  *
  * The caller is a thread with the other end of the connection. Times are of the answering thread's CPU.
  */
@@ -172,7 +172,7 @@ static void test_long(void **state) {
                                 looks.all / NSEC_PER_USEC);
 }
 
-/* The bus ends the connection of who sends that. */
+/* The bus would end the connection of a service that sends such a text. */
 static void test_bad(void **state) {
         World w;
 

@@ -23,7 +23,7 @@ static void test_open_dialogs(void **state) {
         for (unsigned i = 0; i < USERS * EACH; i++) {
                 sender = ALICE + 1 + i / EACH;
                 call_try(w, AUTH_MANAGE, true);
-                /* Who calls is known when the call arrives. */
+                /* The caller is known when the call arrives. */
                 while (w->n_entered < i + 1)
                         assert_true(sd_event_run(w->event, 20 * UINT64_C(1000000)) > 0);
         }
@@ -73,7 +73,7 @@ static void test_many_wait(void **state) {
         }
         assert_int_equal(w->n_done, 1 + PER_USER / 2);
 
-        /* All questions are forgotten: there is room for as many again. */
+        /* No question is left: there is room for as many again. */
         w->outcome[0] = '\0';
         w->n_asked = 0;
         w->answers[0] = ANSWER_YES;
@@ -82,7 +82,7 @@ static void test_many_wait(void **state) {
         assert_string_equal(w->outcome, "ok;");
 }
 
-/* Of a user with many uids no more is asked at a time than of one with one. */
+/* For a user with many uids no more questions are open at a time than for one with a single uid. */
 static void test_subuids_share_places(void **state) {
         enum { UIDS = 10, EACH = 8, AT_A_TIME = 1, WAIT = 64 };
         World *w = *state;
@@ -147,8 +147,7 @@ static void test_no_answer(void **state) {
         assert_string_equal(w->outcome, "AccessDenied;ok;");
 }
 
-/* It is upgraded while a question is open: the next one is asked. Not more than once, and in what is left of the
- * time. */
+/* polkit is upgraded while a question is open: the next polkit is asked, once, and in the time that is left. */
 static void test_polkit_restarts(void **state) {
         World *w = *state;
 

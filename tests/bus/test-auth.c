@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Asking polkit: what is asked, and what its answer does
+ * Asking polkit: the questions, and the effect of the answers
  */
 
 #include "tests/bus/auth-world.h"
@@ -67,7 +67,7 @@ static void test_owners(void **state) {
         start_polkit(w);
         call_try(w, AUTH_MANAGE_OWN, false);
         run_until(w, 1);
-        sender = BOB; /* it is not his */
+        sender = BOB; /* it is not the caller's own */
         call_try(w, AUTH_MANAGE_OWN, false);
         run_until(w, 2);
         assert_string_equal(w->asked, "org.xsched.manage-own try the thing 0;org.xsched.manage try the thing 0;");

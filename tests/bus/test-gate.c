@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The gate, in front of a service that has forgotten rules, with a polkit that takes its time. The service, its caller
- * and polkit are connections of this process, in one event loop; the caller's uid is what the test says.
+ * The gate, in front of a service some of whose functions have no rule, with a slow polkit. The service, its caller and
+ * polkit are connections of this process, in one event loop; the caller's uid is what the test says.
  */
 
 #include <stdio.h>
@@ -95,7 +95,7 @@ static int method_forgotten(sd_bus_message *m, void *userdata, sd_bus_error *err
         return sd_bus_reply_method_return(m, NULL);
 }
 
-/* Leaves its grant where it is. */
+/* Does not take its grant. */
 static int method_wasteful(sd_bus_message *m, void *userdata, sd_bus_error *error) {
         return sd_bus_reply_method_return(m, NULL);
 }
@@ -320,7 +320,7 @@ static void test_changes_need_a_grant(void **state) {
 
         call(w, "Careless", "AccessDenied;");
         call(w, "Reads", "AccessDenied;");
-        call(w, "Wasteful", "ok;"); /* its grant counts for it alone */
+        call(w, "Wasteful", "ok;"); /* an earlier grant does not count for this call */
         call(w, "Reads", "AccessDenied;");
         assert_int_equal(w->n_done, 0);
         call(w, "Twice", "AccessDenied;");
@@ -388,7 +388,8 @@ static void test_no_reply_expected(void **state) {
         assert_int_equal(w->n_done, 1);
 }
 
-/* polkit allowed the change as it was when it was asked. Where the target has changed since, polkit is asked again. */
+/* polkit has allowed the change of the target that it was asked about. If the target has changed since, polkit is asked
+ * again. */
 static void test_changed_meanwhile(void **state) {
         World *w = *state;
 

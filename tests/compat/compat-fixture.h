@@ -44,12 +44,12 @@ static inline HwCommandHandle submit(const Queue *q, char *data) {
         return submit_call(q, fake_launch, data);
 }
 
-/* The scheduler knows what has been submitted, and has acted on it: so does each call that changes something. */
+/* Returns when the scheduler knows all submissions, and has acted on them, as each call that changes something does. */
 static inline void look(const Queue *q) {
         assert_ok(XHintUtilization(q->xq, UTILIZATION_DEFAULT));
 }
 
-/* All that this machine has to do for `q` is done. */
+/* Returns when all work for `q` is done. */
 static inline void settle(const Queue *q) {
         assert_ok(XQueueWaitAll(q->xq));
 }

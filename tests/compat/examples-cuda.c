@@ -70,7 +70,7 @@ void runtime_launch(Stream *s, bool occupy) {
         uint64_t ns = 0;
         void *params[] = {&a, &k, &n, &ns};
 
-        /* Threads come without one. The library's own, which launches commands, has the stream's. */
+        /* New threads have no context; but the library's thread, which launches commands, has the stream's. */
         CHECK(cuStreamGetCtx(s->queue, &context) == 0);
         CHECK(cuCtxSetCurrent(context) == 0);
         if (occupy)

@@ -3,8 +3,8 @@
 /*
  * examples.c with HIP, on the simulated GPU, which executes no instructions: a launch is a copy to the device
  *
- * Each copy writes the number of the launch over those before it, and its own place behind them, so that one that
- * lacks, comes twice or comes too late shows.
+ * Each copy writes the launch's number over those of earlier launches, and into a place of its own behind them. So a
+ * copy that is missing, doubled or late is noticed.
  */
 
 #include <hip/hip_runtime_api.h>
@@ -15,7 +15,7 @@
 
 #define N_MAX (2 * LAUNCHES)
 
-/* What is launched by HIP's functions goes to queues of the hardware, which streams share: xsched/hip/hal.h. */
+/* Launches by HIP's functions go to queues of the hardware, which streams share: see xsched/hip/hal.h. */
 const bool runtime_has_gates = false;
 
 typedef struct Buffer {

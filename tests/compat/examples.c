@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Programs as people write them against XSched: the ways of its examples 2, 3, 4 and 8, with each runtime (examples.h)
+ * Programs as people write them for XSched: its examples 2, 3, 4 and 8, with each runtime (examples.h)
  *
- * examples hints PRIORITY | local [by-environment] | manual | submit | submit-locally. Nothing here waits for a time to
- * pass: each says by what has been launched that it was scheduled. What is computed is checked. Prints "ready", and
- * goes on when its input ends.
+ * examples hints PRIORITY | local [by-environment] | manual | submit | submit-locally. No example waits for a time to
+ * pass: the launches so far show that it was scheduled. Results are checked. The program prints "ready", and goes on
+ * when its input ends.
  */
 
 #include <pthread.h>
@@ -38,7 +38,7 @@ static void stream_launch(Stream *s) {
         stream_launch_as(s, false);
 }
 
-/* By the program's own calls of the runtime: all of them were seen. */
+/* Checks that all of the program's own calls of the runtime were seen. */
 static void expect_count(const Stream *s, int64_t n) {
         int64_t count = -1;
 
@@ -81,7 +81,7 @@ static void give_hints(int priority) {
         stream_end(&one);
 }
 
-/* Example 3: the low one does not run while the high one has something to do, be it that it waits for the host. */
+/* Example 3: the low queue does not run while the high one has work, also when that work waits for the host. */
 static void schedule_locally(bool by_environment) {
         pthread_t thread;
 
@@ -92,7 +92,7 @@ static void schedule_locally(bool by_environment) {
         if (!by_environment)
                 CHECK(XHintSetScheduler(kSchedulerLocal, kPolicyHighestPriorityFirst) == kXSchedSuccess);
         stream_launch_as(&two, true);
-        /* What the scheduler has heard of so far it has acted on when this returns. */
+        /* When this call returns, the scheduler has acted on all earlier submissions. */
         CHECK(XHintPriority(two.xq, 3) == kXSchedSuccess);
 
         CHECK(pthread_create(&thread, NULL, launch_one, &one) == 0);
@@ -107,7 +107,7 @@ static void schedule_locally(bool by_environment) {
         stream_end(&two);
 }
 
-/* Example 4: the program suspends the one for the time of the other. */
+/* Example 4: the program suspends one queue while the other works. */
 static void schedule_by_hand(void) {
         pthread_t thread;
 

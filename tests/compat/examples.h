@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * What examples.c needs of a runtime: queues, launches that can be told apart by what they compute, and one that waits
- * for the host
+ * The functions that examples.c needs from a runtime: queues, launches that can be told apart by their results, and one
+ * launch that waits for the host
  *
- * One file for each runtime. Its own calls are as in any program: nothing of it knows of XSched but OclQueueCreate()
- * and its like.
+ * One file for each runtime. It calls its runtime as any program does; only OclQueueCreate() and similar calls are
+ * XSched's.
  */
 
 #include <stdatomic.h>

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * A runtime for tests of libxsched-compat: what is launched on its queues runs when the test says so
+ * A runtime for tests of libxsched-compat, whose launches run when the test says so
  */
 
 #include "shim/compat/compat.h"
@@ -10,10 +10,11 @@
 /* A queue of device `device`, by any unused address. */
 HwQueueHandle fake_queue(const void *address, const char *device);
 
-/* What is launched is over at once, as from the beginning; or stays in flight until it is let go. */
+/* fake_hold(false), the default: launches are over at once. fake_hold(true): they stay in flight until
+ * fake_hold(false). */
 void fake_hold(bool hold);
 
-/* Launches so far, of all queues, by what was given to fake_launch as data: its address. Waits for the n-th. */
+/* Waits for the n-th launch of all queues, and returns its `data`, which tells launches apart. */
 const void *fake_launched(size_t n);
 size_t fake_n_launched(void);
 void fake_forget(void);
@@ -21,5 +22,5 @@ void fake_forget(void);
 /* A LaunchCallback. */
 XResult fake_launch(HwQueueHandle hwq, void *data);
 
-/* Some thread waits for what is in flight. Waits for the n-th. */
+/* Waits until a thread waits for launches in flight for the n-th time. */
 void fake_await_finish(size_t n);

@@ -82,7 +82,7 @@ static void test_bound(void **state) {
         fake_await_finish(1);
         assert_int_equal(fake_n_launched(), 2);
 
-        /* What is suspended while something is in flight ends that, and no more. */
+        /* An XQueue that is suspended with commands in flight completes these, and launches no more. */
         assert_ok(XQueueSuspend(q.xq, 0));
         fake_hold(false);
         assert_ok(HwQueueSynchronize(q.hwq));
@@ -146,7 +146,7 @@ static void test_priority(void **state) {
         settle(&low);
         assert_launches(3, (const char *[]){h + 1, l + 1, l + 2}, 3);
 
-        /* The hints stay, whatever the scheduler was meanwhile; and who was held by one is not by another. */
+        /* Hints outlive a change of the scheduler; and an XQueue that one scheduler held is not held by the next. */
         for (XPolicyType p = kPolicyHighestPriorityFirst; p < kPolicyMax; p++) {
                 XResult r = XHintSetScheduler(kSchedulerLocal, p);
                 assert_int_equal(r,
@@ -218,7 +218,7 @@ static void test_no_execute(void **state) {
         settle(&q);
         assert_int_equal(fake_n_launched(), 2);
 
-        /* Nor is what ends left over by it. */
+        /* An XQueue that may not run can be destroyed. */
         assert_ok(XHintPriority(q.xq, PRIORITY_NO_EXECUTE));
         submit(&q, data);
         end(&q);
@@ -270,7 +270,8 @@ static XResult wait_for_other(HwQueueHandle hwq, void *data) {
         return kXSchedSuccess;
 }
 
-/* The middle one never ends; what the highest waits for is the lowest's, or another's who waits for that. */
+/* The middle XQueue always has work. The highest waits for a command of the lowest, or of another one that waits for
+ * the lowest. */
 static void test_inheritance(void **state) {
         Queue low, middle, high, between;
         char data[3];
@@ -418,7 +419,7 @@ static void test_misuse(void **state) {
         submit_call(&q, wait_for_self, &q);
         settle(&q);
 
-        /* Suspended, and with work: it ends all the same, and its work is done. */
+        /* An XQueue that is suspended with work can be destroyed, and its work is done. */
         assert_ok(XQueueSuspend(q.xq, 0));
         submit(&q, &data);
         size_t before = fake_n_launched();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * A program that uses CUDA in all the ways that programs do, and prints what came of it
+ * A program that uses CUDA in all the ways that programs do, and prints the results
  *
  * app linked|dlsym|proc [CASE...]: how it finds the launching functions: as symbols that it is linked with, by
  * dlsym() on the handle of libcuda, or by cuGetProcAddress(). What it prints is the same natively and under the
@@ -151,7 +151,7 @@ static void case_defaults(void) {
         CHECK(cuStreamSynchronize_ptsz(NULL) == 0);
         printf("per thread %08x\n", sum(p, NULL));
 
-        /* Another context, whose default stream is another one, and which goes with work on it. */
+        /* Another context has a default stream of its own, and is destroyed with work on it. */
         CHECK(cuCtxCreate_v2(&other, 0, 1) == 0);
         for (int i = 0; i < 20; i++)
                 CHECK(launch_on(NULL, p, i, 0) == 0);
@@ -201,7 +201,7 @@ static void case_captures(void) {
                 for (int i = 0; i < 10; i++) {
                         CHECK(launch_on(s, p, i, 0) == 0);
                         CHECK(launch_on(beside, q, i, 100000) == 0);
-                        CHECK(cu.wait(beside) == 0); /* while the other one captures: what looks has the time to look */
+                        CHECK(cu.wait(beside) == 0); /* the layer may look while the other stream captures */
                 }
                 CHECK(cuStreamEndCapture(s, &g) == 0);
                 CHECK(cuGraphInstantiateWithFlags(&run, g, 0) == 0);
@@ -246,7 +246,7 @@ static void case_destroy(void) {
         printf("destroyed %08x\n", sum(p, NULL));
 }
 
-/* Another user of the primary context comes and goes. */
+/* Another user of the primary context retains and releases it. */
 static void case_primary(void) {
         struct Context *same;
         FakeStream s = stream();
@@ -296,7 +296,7 @@ static void case_capturers(void) {
 
 static struct Event *asked;
 
-/* May ask nothing, and is told so. */
+/* A host function must not ask the driver anything: its calls get errors. */
 static void host_function(void *userdata) {
         CHECK(cuEventSynchronize(asked) == 800);
         (*(int *) userdata)++;
@@ -339,7 +339,7 @@ static void jump(int sig) {
         siglongjmp(back, 1);
 }
 
-/* Once the launch itself has been made: a launch that was begun and never made cannot be counted. */
+/* Jumps after the launch itself was made: a launch that was begun and never made cannot be counted. */
 static void jump_out(bool record) {
         if (pthread_equal(pthread_self(), jumper) && record == jumps_in_record &&
                         (record ? fake_cuda_launches() > before_launch : waits)) {
@@ -389,7 +389,7 @@ static void case_jumps(void) {
                 void *other;
                 jumps_in_record = how & 1;
                 jump_about(s, p);
-                /* Another thread, and the one that jumped, in both orders. */
+                /* Launches come from another thread and from the one that jumped, in both orders. */
                 for (int i = 0; how & 2 && i < 20; i++)
                         CHECK(launch_on(s, p, i, 0) == 0);
                 CHECK(pthread_create(&t, NULL, launching_main, s) == 0);

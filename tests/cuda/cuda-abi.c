@@ -3,7 +3,7 @@
 /*
  * shim/cuda/cuda-abi.h against NVIDIA's own header, where there is one: compiling this is most of the test
  *
- * The layer is built without that header, so that what it takes for granted is compared here.
+ * The layer is built without that header, so its own declarations are compared with it here.
  */
 
 #include <cuda.h>

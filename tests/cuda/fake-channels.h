@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What a context of fake-cuda.c has of the driver's: channel groups and channels, as libcuda makes them
+ * Channel groups and channels of a context of fake-cuda.c, made as libcuda makes them
  *
  * Only where /dev/nvidiactl can be opened, which is when fake-nvidiactl.c is preloaded. Without it streams work as they
  * like.
@@ -22,5 +22,5 @@ void fake_channels_end(FakeChannels *c);
 /* Of a new stream; 0: none. */
 uint32_t fake_channels_next(FakeChannels *c);
 
-/* Returns when it has worked for so long. */
+/* Returns when the channel has worked for `ns`. */
 void fake_channels_run(uint32_t channel, uint64_t ns);

@@ -3,11 +3,11 @@
 /*
  * A libcuda.so.1 of our own: streams, events, captures and graphs that behave as the driver's, and no GPU
  *
- * A stream is a thread that does what was submitted, in order. Kernels are C functions that take the time that they
- * are told to, and compute. What the driver forbids is refused as by the driver 580 on an H200: asking while somebody
- * captures in global mode, asking a stream that is being captured (which spoils the capture), asking without a
- * context. Not as there: the legacy default stream does not wait for others. Whoever calls after the process began to
- * end is told so, on the standard error, and the process ends with status 99.
+ * A stream is a thread that does what was submitted, in order. Kernels are C functions that take the time that they are
+ * told to, and compute. Calls are refused as by the driver 580 on an H200: queries while any thread captures in global
+ * mode, queries of a stream that is being captured (which invalidate the capture), and queries without a context.
+ * Unlike there, the legacy default stream does not wait for others. A call after the process began to end prints an
+ * error, and ends the process with status 99.
  */
 
 #include <dlfcn.h>
@@ -221,7 +221,7 @@ API int cuStreamCreate(Stream **ret, unsigned flags) {
         return SUCCESS;
 }
 
-/* What was submitted is done all the same. Its memory is not what it was: who asks it now is found out. */
+/* Submitted work is still done. The stream's memory is overwritten, so that a later use of it is noticed. */
 API int cuStreamDestroy_v2(Stream *s) {
         ENTER;
         pthread_mutex_lock(&fake_lock);
@@ -280,7 +280,7 @@ API int cuEventCreate(Event **ret, unsigned flags) {
         return SUCCESS;
 }
 
-/* The stream may be on its way to it. */
+/* The stream may still be going to record it. */
 API int cuEventDestroy_v2(Event *e) {
         ENTER;
         pthread_mutex_lock(&fake_lock);
@@ -376,7 +376,7 @@ API int cuLaunchKernel_ptsz(void *f, unsigned gx, unsigned gy, unsigned gz, unsi
         return launch(fake_stream_of(stream, true), f, params);
 }
 
-/* What the layer was built without. */
+/* A function that the layer does not know. */
 API int cuLaunchOfTomorrow(FakeStream stream, void *f, void **params) {
         ENTER;
         return launch(fake_stream_of(stream, false), f, params);

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Of the driver's interface: what fake-cuda.c and its programs share
+ * The part of the driver's interface that fake-cuda.c and its programs share
  */
 
 #include <stdbool.h>
@@ -88,7 +88,7 @@ int cuMemsetD8Async(uint64_t to, unsigned char value, size_t size, FakeStream st
 int cuGetProcAddress(const char *name, void **ret, int version, uint64_t flags);
 int cuGetProcAddress_v2(const char *name, void **ret, int version, uint64_t flags, int *ret_status);
 
-/* What went to the device: a graph counts once; and what was captured. */
+/* Count launches that went to the device, where a graph counts once; and captured ones. */
 unsigned long fake_cuda_launches(void);
 unsigned long fake_cuda_captured(void);
 

@@ -33,7 +33,7 @@ static void do_kernel(const Op *op, uint32_t channel) {
                 op->a[i] = (int) ((unsigned) op->a[i] * 3 + (unsigned) op->k);
 }
 
-/* Under the fake_lock, but while it works. */
+/* Does one operation. Called under the fake_lock, which is released while the operation works. */
 static void do_op(Op *op, uint32_t channel) {
         if (op->kind == OP_RECORD) {
                 op->event->reached = op->generation;

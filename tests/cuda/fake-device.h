@@ -33,7 +33,7 @@ typedef enum OpKind {
         OP_COPY,
         OP_SET,
         OP_HOST,
-        OP_BODY, /* in a graph only: another one, when its condition is not 0 */
+        OP_BODY, /* in a graph only: the body, another graph, which runs when its condition is not 0 */
 } OpKind;
 
 typedef struct Event Event;
@@ -96,7 +96,7 @@ extern _Thread_local bool fake_in_host_function;
 extern _Atomic unsigned long fake_n_launches, fake_n_captured;
 
 void fake_stream_start(Stream *s, Context *c);
-void fake_stream_end(Stream *s); /* once it has done all */
+void fake_stream_end(Stream *s); /* returns when the stream has done all its work */
 void fake_stream_wait(Stream *s);
 
 /* NULL: there is no context. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Of the stand-in: captures and graphs
+ * Captures and graphs of the stand-in
  */
 
 #include <stdlib.h>

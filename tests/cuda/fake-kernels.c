@@ -70,7 +70,7 @@ bool fake_kernel_is(const void *function) {
         return (const FakeKernel *) function >= kernels && (const FakeKernel *) function < kernels + N_KERNELS;
 }
 
-/* "clip" has two parameters: what is not there is not read. */
+/* Reads only the parameters that the kernel has: "clip" has two. */
 void fake_kernel_read(const FakeKernel *k, void **params, uint64_t *ret) {
         unsigned n = k->run == clip ? 2 : FAKE_PARAMS;
 

@@ -19,7 +19,7 @@
 #define FIRST_CLIENT 0xc1d00001U
 #define FIRST_HANDLE 0x5c000001U
 
-/* What several names may be of. */
+/* An object, which may have several names. */
 typedef struct Thing {
         uint32_t class, gpu;
         unsigned n_names;
@@ -63,7 +63,7 @@ static void enter(void);
 static void leave(void);
 static void leave_in_child(void);
 
-/* A kernel has no lock that a child of fork() could find taken by a thread of the parent's. */
+/* Takes care of fork(): unlike here, no child finds a lock of a real kernel driver taken by a thread of its parent. */
 static void init(void) {
         pthread_condattr_t a;
 
@@ -438,7 +438,7 @@ void fake_rm_run(uint32_t client, uint32_t channel, uint64_t ns) {
                 at_work = &run;
                 wait_until(end);
                 run_end(&run);
-                /* What it did since the change it did not do. */
+                /* The work since the change does not count. */
                 uint64_t at = changed_ns != before && changed_ns > start ? changed_ns : now();
                 uint64_t did = at - start < ns ? at - start : ns;
                 ns -= did;
@@ -447,7 +447,7 @@ void fake_rm_run(uint32_t client, uint32_t channel, uint64_t ns) {
         leave();
 }
 
-/* What was done before a change is counted when its thread comes to it: that may take a while on a busy machine. */
+/* Work from before a change is counted when its thread runs again, which may take a while on a busy machine. */
 static bool any_is_behind(void) {
         for (const Run *r = at_work; r; r = r->next)
                 if (r->before != changed_ns)

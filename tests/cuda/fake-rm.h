@@ -2,12 +2,13 @@
 #pragma once
 
 /*
- * A resource manager as that of NVIDIA's kernel driver, in memory: what hal/nvrm-abi.h says of it
+ * A resource manager in memory, with the part of the interface of NVIDIA's kernel driver that hal/nvrm-abi.h has
  *
- * As seen on an H200 with the driver 580.159: disables are counted, a list of channels fails at the first that is not
- * there when those before it have been done, and a group goes on while one of its channels is enabled. Enabling what is
- * enabled does nothing. As read: handles belong to clients, clients to the file they were made on; with an object goes
- * what was made under it; a copy is another name of the same object, which goes with the last of them.
+ * As seen on an H200 with the driver 580.159: disables are counted; a call for a list of channels fails at the first
+ * unknown channel, after the channels before it were changed; a group runs while one of its channels is enabled; and
+ * enabling an enabled channel does nothing. As read in its source: handles belong to clients, and clients to the file
+ * that they were made on; freeing an object frees all objects under it; a copy is another name of the same object,
+ * which is freed with the last name.
  *
  * Two GPUs: pci:0000:a0:00.0 and pci:0000:a1:00.0. Any thread may call.
  */
@@ -23,24 +24,24 @@
 int fake_rm_open(void); /* a file */
 void fake_rm_close(int file);
 
-/* 0 or a negative errno; of what the driver thinks of it the argument tells. */
+/* Returns 0 or a negative errno of ioctl(); the argument has the driver's own status. */
 int fake_rm_call(int file, unsigned nr, size_t size, void *argument);
 
-/* Whether work of the channel is done just now. */
+/* Whether the channel is working just now. */
 bool fake_rm_runs(uint32_t client, uint32_t channel);
 
 /* Does `ns` of the channel's work; ends early with the channel. */
 void fake_rm_run(uint32_t client, uint32_t channel, uint64_t ns);
 uint64_t fake_rm_progress(unsigned gpu); /* all its channels' work so far, nanoseconds */
 
-/* Of the channels that calls to come name, `after` are done, and the next one has the call fail. 0: none does. */
+/* Of the channels in later calls, `after` are handled, and at the next one the call fails. 0: no call fails. */
 void fake_rm_fail(unsigned after, uint32_t status);
 
 /* The channel is not enabled the next `times` times. */
 void fake_rm_refuse(uint32_t client, uint32_t channel, uint32_t status, unsigned times);
 
-/* Called around calls that free an object or disable or enable channels, on the thread that calls. What it returns
- * `before` is the call's status; NVRM_OK: the call is made. NULL: no test asks. */
+/* Called around calls that free an object or disable or enable channels, on the thread that calls. Its result with
+ * `before` is the call's status; NVRM_OK: the call is made. NULL: there is no hook. */
 typedef uint32_t (*FakeRmHook)(unsigned nr, bool before);
 void fake_rm_on_call(FakeRmHook f);
 

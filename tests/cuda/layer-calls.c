@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What tests ask of the CUDA layer: its records as text, and a stop that no service has asked for
+ * Functions for tests of the CUDA layer: its records as text, and a stop without a service
  *
  * Linked with the layer's objects. tests/bench/cuda/nvrm-probe.py calls the same on a machine with a GPU.
  */

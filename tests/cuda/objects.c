@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What programs share on a CUDA device beside kernels: graphs with nodes of several kinds, memory and events of two
- * processes
+ * Objects that programs use on a CUDA device beside kernels: graphs with nodes of several kinds, memory and events of
+ * two processes
  *
- * cuda-objects graph|conditional|ipc: says "ready", works in rounds until its standard input ends, and compares what
- * came of it with what the CPU computes: "N right", or it fails. "left out: WHY" where the driver has no such thing.
+ * cuda-objects graph|conditional|ipc: says "ready", works in rounds until its standard input ends, and compares the
+ * results with those of the CPU: prints "N right", or fails. "left out: WHY" where the driver has no such thing.
  *
  * graph        what is captured: a copy to the device, a kernel, a host function, a kernel, a copy back
  * conditional  a graph whose body is done where its condition says so, which is by default

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What a test makes of the driver's objects, by way of ioctl(), as libcuda would
+ * Makes objects of the driver for a test, by ioctl(), as libcuda does
  */
 
 #include <errno.h>

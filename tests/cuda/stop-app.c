@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * A program whose kernels can be seen at work, and that says what the driver has of it
+ * A program whose running kernels can be observed, and that prints what the driver knows of it
  *
  * stop-app USEC [GPU...]: on each GPU a thread launches kernels of that length, two at a time. Answers commands on its
  * standard input by a line each; before the first it says "ready".

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Nothing of the CUDA layer's leaves channels disabled, whatever the program frees, closes, copies and uses again, at
- * whatever moment, and whatever the driver refuses
+ * The CUDA layer never leaves channels disabled, whatever objects the program frees, closes, copies and reuses, at any
+ * moment, and whatever calls the driver refuses
  *
  * By way of the real ioctl(), on the resource manager of fake-rm.c, as test-cuda-rm.c.
  */
@@ -37,7 +37,7 @@ static int teardown(void **state) {
 
 /* --- the way to the driver --- */
 
-/* With another subdevice, channels are stopped and let go by that; with none, they run. */
+/* If there is another subdevice, channels are stopped and released through that one; if there is none, they run. */
 static void test_subdevice_freed(void **state) {
         uint32_t a[COMPUTE], others[2] = {user.subdevice[0]};
 
@@ -52,7 +52,7 @@ static void test_subdevice_freed(void **state) {
                 assert_int_equal(fake_rm_disabled(0), COMPUTE);
         }
 
-        /* It comes back while the device is to be stopped. */
+        /* A subdevice is made again while the device is to be stopped. */
         assert_int_equal(stop(1), 0);
         assert_int_equal(fake_rm_disabled(0), COMPUTE);
         user.subdevice[0] = user_make(&user, user.device[0], NVRM_CLASS_SUBDEVICE, NULL);
@@ -154,7 +154,7 @@ static void test_stop_and_free(void **state) {
         }
 }
 
-/* The driver has freed it, another thread has used the name again, and only then does the first one come back. */
+/* The driver has freed the object and another thread has reused its name before the call that freed it returns. */
 static uint32_t used_again, used_below;
 
 static uint32_t use_again(unsigned nr, bool before) {
@@ -380,7 +380,7 @@ int main(void) {
         const struct CMUnitTest last[] = {TEST(test_own)};
         int status = 1;
 
-        /* What the environment was at the start counts. */
+        /* The environment at the start counts. */
         (void) setenv("XSCHED_CUDA_STOP", "0", 1);
         stop = (int (*)(int))(uintptr_t) dlsym(RTLD_DEFAULT, "xsched_cuda_stop");
         if (!stop) {
@@ -388,7 +388,7 @@ int main(void) {
                 return EXIT_FAILURE;
         }
         int failed = cmocka_run_group_tests(tests, NULL, NULL);
-        /* In a process in which the driver has refused nothing. */
+        /* The child is a process in which the driver has refused nothing so far. */
         pid_t pid = fork();
         if (pid == 0)
                 _exit(cmocka_run_group_tests(last, NULL, NULL));

@@ -3,8 +3,8 @@
 /*
  * The CUDA layer's records of the driver's objects: by way of the real ioctl(), on the resource manager of fake-rm.c
  *
- * This program is its own libcuda: it makes, copies and frees objects as it likes, and has the layer stop what there
- * is. The layer and the simulator are preloaded.
+ * This program plays libcuda: it makes, copies and frees objects as it likes, and has the layer stop the channels. The
+ * layer and the simulator are preloaded.
  */
 
 #include <dlfcn.h>
@@ -27,7 +27,7 @@ static int setup(void **state) {
         return 0;
 }
 
-/* Nothing stays behind: the next test has nothing to do with this one. */
+/* Checks that nothing is left, so that the next test does not depend on this one. */
 static int teardown(void **state) {
         fake_rm_fail(0, 0);
         (void) stop(0);
@@ -62,7 +62,7 @@ static void test_groups(void **state) {
         assert_true(runs(a[0]) && runs(b[0]) && runs(alone));
 }
 
-/* What runs on copy engines goes on, whenever it was made; what runs on an engine that we do not know does not. */
+/* Channels of copy engines run on, whenever they were made; channels of unknown engines are stopped. */
 static void test_engines(void **state) {
         uint32_t compute, first, last, late, other;
 
@@ -79,7 +79,7 @@ static void test_engines(void **state) {
         assert_true(runs(compute) && runs(other));
 }
 
-/* More than one call names. */
+/* More channels than one call can name. */
 static void test_many(void **state) {
         uint32_t channels[90];
 
@@ -90,7 +90,7 @@ static void test_many(void **state) {
         assert_int_equal(fake_rm_disabled(0), 90);
 }
 
-/* What is made while others are stopped is stopped when it might run, and let go with them. */
+/* A channel that is made while others are stopped is stopped when it is scheduled, and released with them. */
 static void test_made_while_stopped(void **state) {
         uint32_t a[COMPUTE], b[COMPUTE];
 
@@ -124,7 +124,7 @@ static void test_freed_while_stopped(void **state) {
         assert_int_equal(stop(0), 0);
 }
 
-/* Each of the three ends what is below it. */
+/* Freeing a client, a device or a group frees all objects below it. */
 static void test_ends(void **state) {
         uint32_t a[COMPUTE];
 
@@ -148,7 +148,7 @@ static void test_ends(void **state) {
         }
 }
 
-/* A call that fails has done nothing, and so have we. */
+/* A failed call changes nothing, neither in the driver nor in the layer's records. */
 static void test_calls_that_fail(void **state) {
         uint32_t a[COMPUTE];
         NvrmAlloc bad = {.client = user.client, .parent = 0xdead, .class = NVRM_CLASS_CHANNEL_HOPPER};
@@ -231,7 +231,7 @@ static void test_half_applied(void **state) {
         }
 }
 
-/* Of a child nothing is held, and it holds nothing. */
+/* In a child of fork() nothing is stopped, and it stops nothing of its parent. */
 static void test_fork(void **state) {
         uint32_t a[COMPUTE];
         int status;

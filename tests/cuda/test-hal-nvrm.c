@@ -3,8 +3,8 @@
 /*
  * The HAL's conformance suite over the backend for NVIDIA's driver, on the resource manager of fake-rm.c
  *
- * A queue is a channel group with some channels. What it works on are the dispatches of tests/lib/hal-fake.h, and it
- * works on them when the resource manager says that the group runs.
+ * A queue is a channel group with some channels. Its work is the dispatches of tests/lib/hal-fake.h, which go on while
+ * the resource manager says that the group runs.
  */
 
 #include <errno.h>
@@ -233,7 +233,7 @@ static void test_unknown_channel(void **state) {
         assert_false(hal_device.degraded);
 }
 
-/* At every place of the list, for holding and for letting go: nothing is half done, or done twice. */
+/* A call fails at every place of the list, for holds and for releases: nothing is half done, or done twice. */
 static void test_half_applied(void **state) {
         for (unsigned after = 0; after < QUEUES * CHANNELS; after++) {
                 inject(NULL, after, -EIO);
@@ -252,7 +252,7 @@ static void test_half_applied(void **state) {
         assert_int_equal(hal_device.error, -EIO);
 }
 
-/* A channel that comes later goes where its group is. */
+/* A channel that is added later gets the state of its group. */
 static void test_follow(void **state) {
         TestQueue *t = test_queue(batch[0]);
         NvrmChannel late = {.client = client, .next = t->q.channels};
@@ -268,7 +268,7 @@ static void test_follow(void **state) {
         assert_int_equal(hal_nvrm_ops.release(batch, 1), 0);
         assert_int_equal(fake_rm_disabled(0), QUEUES * CHANNELS + 1);
 
-        /* One that is about to go is not named. */
+        /* No call names a channel that is about to be freed. */
         late.leaving = true;
         unmake(late.object);
         assert_int_equal(hal_nvrm_ops.hold(batch, 1), 0);
@@ -300,7 +300,7 @@ static void test_closed_file(void **state) {
         assert_int_equal(fake_rm_disabled(0), QUEUES * CHANNELS);
 }
 
-/* The subdevice by which it is asked: nothing is known of the channels. */
+/* The subdevice that calls go through is freed: the state of the channels is then unknown. */
 static void test_freed_subdevice(void **state) {
         uint32_t was = test_queue(batch[0])->q.subdevice;
 
@@ -315,7 +315,7 @@ static void test_freed_subdevice(void **state) {
         assert_int_equal(fake_rm_disabled(0), QUEUES * CHANNELS);
 }
 
-/* One is refused for good: it alone stays as it is, and says so. */
+/* The driver refuses to release one channel for good: this one alone stays stopped, and is reported. */
 static void test_let_go(void **state) {
         TestQueue *t = test_queue(batch[7]);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * A fuzzer without a fuzzer: each file of a folder, and each of its beginnings in some steps, goes through it once
+ * Runs a fuzz target without a fuzzer: once with each file of a folder, and with beginnings of the file of several
+ * lengths
  *
  * Argument: the folder. A folder without files is a mistake.
  */

@@ -3,8 +3,7 @@
 /*
  * Any lines KEY=value as extended attributes of a cgroup, and as what a unit sets for its processes
  *
- * The owner of the cgroup writes attributes. What is taken is within the ranges, and what is not taken changes
- * nothing.
+ * The owner of the cgroup writes attributes. Accepted values are within their ranges, and refused ones change nothing.
  */
 
 #include <stdio.h>

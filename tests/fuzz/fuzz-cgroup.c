@@ -3,8 +3,8 @@
 /*
  * Any path as a cgroup's
  *
- * The owner of a delegated cgroup names the directories below it. What is made of a path is terminated text of that
- * path; and no name below a user's unit makes a process what only root could have named it.
+ * The owner of a delegated cgroup names the directories below it. All results are terminated text of the path. No name
+ * below a user's unit gives a process a unit or container that only root can name.
  */
 
 #include "cgroup/cgroup-path.h"
@@ -60,7 +60,7 @@ static void check_names(const char *path) {
         require(path[n] == '\0' || path[n] == '/');
 }
 
-/* Who hangs anything below a service gets nothing by it. */
+/* Cgroups below a service do not make the service match more. */
 static void check_match(const char *path) {
         static const struct {
                 MatchKey key;

@@ -3,8 +3,8 @@
 /*
  * Any bytes as xsched.conf
  *
- * Whatever the file holds: it is read, what comes of it is within the ranges that the manual page promises, and reading
- * the same file again, as a reload, changes nothing.
+ * Any file is read, the resulting values are within the ranges of the manual page, and reading the same file again, as
+ * a reload, changes nothing.
  */
 
 #include <fcntl.h>
@@ -37,8 +37,8 @@ static void check_device(const DeviceConfig *d) {
         require(d->tuning.budget_us <= 1000000);
 }
 
-/* But for the two that must fit together: where a file says both a wrong pair and a wrong value, the pair that the
- * first reading fell back to is what the second one has for the wrong value. */
+/* Does not compare the two values that must fit together. If a file has both a pair that does not fit and an invalid
+ * value, the first reading falls back to a pair that the second reading uses in place of the invalid value. */
 static void check_same_device(const DeviceConfig *a, const DeviceConfig *b) {
         require(a->policy == b->policy && a->tuning.budget_us == b->tuning.budget_us);
         require(a->params.concurrency == b->params.concurrency && a->params.threshold == b->params.threshold);

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What strangers send to the exporter, and what users call what they make: the first line as an Accept header, the rest
- * as a label
+ * Texts that strangers send to the exporter: the first line as an Accept header, the rest as a name that a user gave
  *
- * Whatever comes, one of the formats is the answer, and a label ends where it should: no quote, no end of a line, and
- * no half of a character is in it that is not escaped.
+ * The answer is always one of the formats. A label has no unescaped quote or newline, and no incomplete character.
  */
 
 #include <stdio.h>

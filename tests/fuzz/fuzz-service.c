@@ -169,7 +169,7 @@ static void check_honest(const Process *p) {
                 require(!queue_holds(q));
 }
 
-/* Whatever the page holds, it can be shown. */
+/* The service can show any page. */
 static void check_shown(const Process *p) {
         ClientCounters counters;
 
@@ -332,8 +332,7 @@ static void forget(Kept k) {
         safe_close(k.pidfd);
 }
 
-/* The page says what it says: a client that is taken over has all its queues, one that is not may only fail as a
- * whole. */
+/* Restarts the service over the page as it is: a client is taken over with all its queues, or not at all. */
 static void restart(Manager *m, Kept k, uint64_t id, bool must) {
         Client *c;
 

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What fuzzers of settings share
+ * Functions that fuzzers of settings share
  */
 
 #include "common/macro.h"
@@ -15,7 +15,7 @@ static inline void require(bool ok) {
                 abort();
 }
 
-/* Whatever was read: only what the manual page promises can come of it. */
+/* Checks that all values are within the ranges of the manual page. */
 static inline void check_settings(const Settings *s) {
         require(!settings_has(s, SETTINGS_PRIORITY) ||
                         (s->priority >= POLICY_PRIORITY_MIN && s->priority <= POLICY_PRIORITY_MAX));

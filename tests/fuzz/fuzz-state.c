@@ -3,7 +3,7 @@
 /*
  * Any bytes as the file of stored settings
  *
- * What can be understood is within the ranges, and what is written of it reads the same.
+ * Accepted values are within the ranges, and are the same after they were written and read again.
  */
 
 #include "service/settings/overrides.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * A tape that anybody may have written, line by line into a player: what is taken is written again as it was read, and
- * whatever is refused leaves a player that can be ended.
+ * Any text as a tape, line by line into a player: accepted records are written again as they were read, and after any
+ * refused record the player can be freed.
  */
 
 #include <assert.h>

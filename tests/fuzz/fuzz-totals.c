@@ -3,8 +3,8 @@
 /*
  * Any bytes as a file of totals
  *
- * What is taken is within its bounds, and what is written of it reads the same. The check of the whole is put right
- * where the first byte says so, so that what is behind it is reached.
+ * Accepted values are within their bounds, and are the same after they were written and read again. If the first byte
+ * says so, the file's checksum is corrected, so that the code behind that check is reached.
  */
 
 #include "service/core/totals.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Any bytes as the file of a user's unit: what the library finds in it, and what the service takes of that
+ * Any bytes as the file of a user's unit: the library finds assignments in it, and the service takes them
  *
- * What is found is "Key=Value" in plain text, of nothing but the lines of [X-XSched], and what is taken is within the
- * ranges.
+ * Each assignment is "Key=Value" in plain text, from lines of [X-XSched] only, and values that the service takes are
+ * within their ranges.
  */
 
 #include "service/core/user-units.h"

@@ -3,9 +3,8 @@
 /*
  * The AQL client: queues, packets and completions over the real libhsakmt
  *
- * It does what a runtime does, and no more: memory, queue and event come from the thunk; packets, indices and doorbells
- * are plain stores. So whoever stands between a runtime and the kernel stands between this and the simulator in the
- * same way.
+ * It does what a runtime does: memory, queue and event come from the thunk; packets, indices and doorbells are plain
+ * stores. So a layer between a runtime and the kernel is between this client and the simulator in the same way.
  */
 
 #include <errno.h>
@@ -203,7 +202,7 @@ static uint64_t queue_read_index(const AqlQueue *q) {
         return __atomic_load_n(&q->indices->read, __ATOMIC_ACQUIRE);
 }
 
-/* Takes a dispatch that can no longer be executed into the sums. */
+/* Adds a dispatch that can no longer be executed to the sums. */
 static void queue_fold(AqlQueue *q) {
         uint8_t *seen = q->proof->seen + (q->n_folded + 1) % q->proof->capacity;
 
@@ -371,7 +370,7 @@ int64_t aql_completion_value(const AqlCompletion *c) {
         return __atomic_load_n(&c->signal->value, __ATOMIC_ACQUIRE);
 }
 
-/* Rounded up, and never what stands for "for ever". */
+/* Rounds up, and never returns the value that means "for ever". */
 static HSAuint32 timeout_ms(uint64_t ns) {
         return (HSAuint32) MIN(ns / NSEC_PER_MSEC + 1, (uint64_t) UINT32_MAX - 1);
 }

@@ -130,8 +130,8 @@ int aql_barrier(AqlQueue *q, bool any, AqlCompletion *const *dependencies, size_
 void aql_ring(AqlQueue *q);
 void aql_ring_late(AqlQueue *q); /* as a thread that had no time yet to ring for all but the newest packet */
 
-/* What programs do wrong, or late: takes the place of the next packet, which is not written yet; rings for that place;
- * the newest packet, to be changed after it was announced. */
+/* Mistakes and delays of programs. aql_reserve(): takes the place of the next packet, without writing it.
+ * aql_ring_unwritten(): rings for that place. aql_newest(): the newest packet, to be changed after it was announced. */
 void aql_reserve(AqlQueue *q);
 void aql_ring_unwritten(AqlQueue *q);
 AqlPacket *aql_newest(AqlQueue *q);
@@ -149,7 +149,7 @@ void aql_completion_set(AqlCompletion *c, int64_t value);
 int64_t aql_completion_value(const AqlCompletion *c);
 int aql_completion_wait(AqlCompletion *c, uint64_t until_ns); /* until it is 0 or less */
 
-/* What became of a queue's dispatches. */
+/* The state of a queue's dispatches, by their proofs. */
 typedef struct AqlReport {
         uint64_t n_dispatched;
         uint64_t n_executed;

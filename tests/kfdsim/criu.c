@@ -3,8 +3,8 @@
 /*
  * CRIU_OP of the simulated driver: pausing a whole process
  *
- * As the driver has it: each pause evicts the queues once more, but only one is remembered. So two pauses and one
- * UNPAUSE leave the process evicted for ever, and nothing else undoes a pause: not the death of who called it.
+ * As in the driver, each pause evicts the queues once more, but only one pause is remembered. So two pauses and one
+ * UNPAUSE leave the process evicted for ever. Nothing else undoes a pause, not even the death of its caller.
  */
 
 #include <errno.h>
@@ -25,7 +25,7 @@ static int criu_pause(SimProcess *p, KfdCriu *a) {
 
         if (w->n_gpus == 0)
                 return -ENODEV;
-        /* In one step: who is killed in the driver ends when the call has. */
+        /* Done in one step: a process that is killed in the driver ends after the call. */
         p->n_evictions++;
         p->is_paused = true;
         int r = sim_queues_apply(p, NULL);

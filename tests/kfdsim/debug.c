@@ -198,7 +198,7 @@ int sim_debug_ioctl(KfdDbgTrap *a) {
         return r;
 }
 
-/* With a debugger attached the runtime waits until that has said that it saw it. */
+/* With a debugger attached, the runtime waits until the debugger has acknowledged it. */
 int sim_runtime_ioctl(SimProcess *p, KfdRuntimeEnable *a) {
         int r = 0;
 

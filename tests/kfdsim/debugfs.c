@@ -3,9 +3,9 @@
 /*
  * mqds and hqds of the simulated driver: what /sys/kernel/debug/kfd would say
  *
- * Written anew whenever one of them is opened. Of a descriptor only the words that xsched reads are there. Queues come
- * the newest first, and the newest is the one whose directory has the highest inode number, as in sysfs; the file
- * system below need not number so, but then the one order is as good as another.
+ * Written anew whenever one of them is opened. Of a descriptor only the words that xsched reads are there. The newest
+ * queue comes first. In sysfs that is the one whose directory has the highest inode number. The file system below may
+ * number differently, and then any order will do.
  */
 
 #include <stdio.h>
@@ -121,7 +121,7 @@ static void print_hqds(FILE *f) {
         }
 }
 
-/* By another name first: who has the old one open reads that to its end. */
+/* Writes to another name first: a process that has the old file open reads that one to its end. */
 static void write_file(const char *name, void (*print)(FILE *f)) {
         char path[512], fresh[540];
 

@@ -56,8 +56,8 @@ DEFINE_STRING_TABLE_LOOKUP(role, Role);
 
 /* XSched's launch configuration, by $XSCHED_DEMO_WINDOW: "16/8" has 16 dispatches in flight at most, and learns of
  * their ends in batches of 8 only: who has filled the window goes on when the batch at its head is done, with a whole
- * batch. Played by the application, because that is where XSched's shim keeps what is not launched yet; what holds it
- * is the gate behind. */
+ * batch. The application plays this, because XSched's shim keeps commands that are not launched yet; holds are made by
+ * the gate behind it. */
 static void window_parse(Work *w) {
         const char *text = getenv(WINDOW_VARIABLE);
 

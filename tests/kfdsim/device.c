@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * ioctl on the simulated device: who may call, what is there, what fails on purpose
+ * ioctl() on the simulated device: permissions, the calls, and failures on purpose
  *
  * The order of the checks is the driver's: the number, then whose device it is, then privileges, then the call.
  */
@@ -105,14 +105,14 @@ static int call_process(pid_t owner, KfdNr nr, void *arg) {
         if (!p)
                 return -ESRCH;
         int r = dispatch(p, nr, arg);
-        /* Of what could not be made the driver leaves nothing. */
+        /* If a queue could not be made, the driver leaves nothing of it. */
         if (f.error < 0 && r >= 0 && nr == KFD_NR_CREATE_QUEUE)
                 (void) sim_queue_ioctl(p, KFD_NR_DESTROY_QUEUE,
                                 &(KfdDestroyQueue){.queue_id = ((KfdCreateQueue *) arg)->queue_id});
         return f.error < 0 ? f.error : r;
 }
 
-/* Which way an argument goes is the driver's own knowledge; the caller's bits for it are not looked at. */
+/* The driver itself knows the direction of each argument, and ignores the caller's bits for it. */
 static unsigned direction(KfdNr nr) {
         switch (nr) {
         case KFD_NR_GET_VERSION:
@@ -133,8 +133,8 @@ static unsigned direction(KfdNr nr) {
         }
 }
 
-/* As the driver does: what the caller leaves out reads as 0, what it has beyond comes back as it was, and the result is
- * copied out whatever the call said. */
+/* Copies as the driver does: bytes that the caller leaves out read as 0, bytes beyond the structure come back
+ * unchanged, and the result is copied out also after an error. */
 static int call_copied(pid_t owner, unsigned long request, void *arg) {
         uint64_t copy[ARGUMENT_MAX / sizeof(uint64_t)];
         KfdNr nr = (KfdNr) _IOC_NR(request);
@@ -157,7 +157,7 @@ int sim_ioctl(pid_t owner, unsigned long request, void *arg) {
         if (nr < KFD_NR_GET_VERSION || nr >= end)
                 return -ENOTTY;
 
-        /* Another's device answers to CRIU_OP alone, and to that only its tracer. */
+        /* The device of another process accepts only CRIU_OP, and only from a tracer of that process. */
         if (owner != getpid() && !(nr == KFD_NR_CRIU_OP && sim_tracer(owner) == (pid_t) syscall(SYS_gettid)))
                 return -EBADF;
         if (nr == KFD_NR_CRIU_OP && !has_capability(CAP_CRIU) && !has_capability(CAP_SYS_ADMIN))

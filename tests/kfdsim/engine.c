@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The engine: what executes this process's packets on one GPU
+ * The engine: a thread that executes this process's packets on one GPU
  *
- * The memory of a process is its own, so its packets are executed by a thread of its own; what the processes share is
- * the turn (turn.c). While the process has queues the engine looks at their doorbells: every POLL_BUSY_NS as long as
+ * A process's packets are executed by a thread of that process, because they use its memory; the processes share the
+ * turn (turn.c). While the process has queues the engine looks at their doorbells: every POLL_BUSY_NS as long as
  * something happens, else every POLL_IDLE_NS.
  *
  * Simulated time follows real time, but lags behind by what the machine's own scheduling costs: a thread that sleeps
@@ -45,8 +45,8 @@ void sim_engine_forget(void) {
         memset(started, 0, sizeof(started));
 }
 
-/* A ring says that there is something; how much, the write index says. Of two rings that come before the engine looks,
- * the cell has the later one, which may be the smaller one: a process rings from several threads. A GPU hears both. */
+/* A ring tells that there are packets; the write index tells how many. If two rings come before the engine looks, the
+ * cell has the later one, which may be the smaller one when a process rings from several threads. A GPU hears both. */
 static void queue_poll_doorbell(SimQueue *q) {
         _Atomic uint64_t *cells = sim_doorbells(q->gpu);
 

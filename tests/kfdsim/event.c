@@ -4,11 +4,11 @@
  * Events of the simulated driver: how a runtime sleeps until a signal changes
  *
  * They belong to the process, so they live in its memory: a table and one lock. As in the driver, a call that waits has
- * a waiter on each of its events, and what happens to an event is noted there: an event that resets itself lets all go
- * on who wait for it, not only the first to look; who waits for several need not find them all raised at the same time;
- * and nobody waits for an event that is destroyed.
+ * a waiter on each of its events, where the event is noted. So an event that resets itself wakes all threads that wait
+ * for it, and not only the first to look; a thread that waits for several events need not find all of them raised at
+ * the same time; and no thread waits for an event that is destroyed.
  *
- * All who sleep do so on one word, which changes whenever a waiter does: it is read under the lock, so no change is
+ * All threads sleep on one word, which changes whenever a waiter does. It is read under the lock, so no change is
  * missed. A signal handler does not end a wait, as with SA_RESTART.
  */
 
@@ -172,7 +172,7 @@ static uint32_t waiters_wait(const Waiter *w, uint32_t n, bool all, uint64_t unt
         return result;
 }
 
-/* Of the events that have come: how old they are, for who knows of ages. */
+/* Tells the ages of the events that have come, to callers that know of ages. */
 static int waiters_tell(const Waiter *w, KfdEventData *data, const KfdWaitEvents *a) {
         for (uint32_t i = 0; i < a->num_events; i++)
                 if (w[i].activated && w[i].by_age)

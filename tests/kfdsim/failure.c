@@ -87,7 +87,7 @@ uint64_t kfdsim_calls(int *ret_failed) {
         return n;
 }
 
-/* What was asked of the parent holds for its child. */
+/* Failures that were set for the parent also hold for its child. */
 void sim_failure_forget(void) {
         (void) pthread_mutex_init(&lock, NULL);
 }

@@ -190,7 +190,7 @@ static int real_queue_create(FakeAgent agent, uint32_t size, uint32_t type, void
         return q ? SUCCESS : ERROR;
 }
 
-/* As many as can be made stay, and the first error is what is returned. */
+/* Queues that could be made stay, and the first error is returned. */
 static int real_amd_queue_create(FakeAgent agent, FakeQueueDesc *descriptors, uint32_t n) {
         Gpu *g = (Gpu *) (uintptr_t) agent.handle;
         int r = SUCCESS;
@@ -510,7 +510,7 @@ static void find_gpus(void) {
                         gpus[++n_gpus] = (Gpu){.node = node, .gpu_id = n.gpu_id};
 }
 
-/* A tool that does not load is said to be wrong, and that is all. */
+/* A tool that does not load only causes a message. */
 static void load_tool(void) {
         const char *name = getenv("HSA_TOOLS_LIB"), *major = getenv("FAKE_HSA_MAJOR");
         bool (*load)(void *table, uint64_t version, uint64_t n, const char *const *failed);

@@ -4,8 +4,8 @@
 /*
  * Models of the HSA runtime and of HIP as of ROCm 7.14 and newer, which no package has: fake-rocr.c, fake-clr.c
  *
- * What they do for a program, and in which order, is what the sources of those releases do (rocr-runtime and clr of
- * rocm-systems); how they do it is their own. Of the runtime's interface there is what programs and tools need that
+ * They do for a program the same, in the same order, as the sources of those releases (rocr-runtime and clr of
+ * rocm-systems), but in their own way. They have the part of the runtime's interface that programs and tools need to
  * make queues, write packets and ring doorbells.
  */
 

@@ -4,8 +4,8 @@
 /*
  * Tests on simulated GPUs: each case is a process of its own in a world of its own
  *
- * A case fails by check(), by dying, or by taking too long. Output is TAP. Nothing is skipped but for a simulator that
- * is not there.
+ * A case fails by check(), by dying, or by taking too long. Output is TAP. Nothing is skipped, unless there is no
+ * simulator.
  */
 
 #include <stdio.h>
@@ -35,12 +35,13 @@ int sim_cases_run(const SimCase *cases, size_t n, int argc, char *argv[]);
 /* Zeroed memory that children share. */
 void *shared_new(size_t size);
 
-/* A child that runs f and dies with its parent; how it ended: its exit status, or -signal. */
+/* child_start() starts a child that runs f and dies with its parent. child_wait() returns its exit status, or
+ * -signal. */
 pid_t child_start(void (*f)(void *), void *userdata);
 int child_wait(pid_t pid);
 int child_kill(pid_t pid); /* SIGKILL, and waits */
 
-/* A child that keeps a queue of that GPU busy until it is told to stop, and says how far it has come. */
+/* A child that keeps a queue of a GPU busy until it is told to stop, and reports its progress. */
 typedef struct Busy {
         unsigned gpu;
         uint64_t duration_ns;
@@ -53,7 +54,7 @@ typedef struct Busy {
 pid_t busy_start(Busy *b);          /* in shared memory; returns when it executes */
 void busy_stop(Busy *b, pid_t pid); /* checks its proof */
 
-/* Passes without a dispatch of `b`, measured by its own clock: none ends within the time of many. */
+/* Whether no dispatch of `b` ends, within the time that many of them take. */
 bool busy_stands_still(Busy *b);
 bool busy_goes_on(Busy *b);
 

@@ -11,14 +11,14 @@
  * packets have their places. The real write index goes on when the doorbell is rung.
  *
  * HSA_TOOL=virtual: the same, in the order of rocprofiler-sdk since ROCm 7.14 where it traces
- * (queue_interposition.cpp): only the write index is the tool's, and begins as the real one. Who rings takes what is
- * written out of the ring, up to the first place without a packet, and writes it again at the real index, which goes on
- * then. Who finds nothing rings for what was announced last.
+ * (queue_interposition.cpp): only the write index is the tool's, and begins as the real one. A thread that rings takes
+ * the written packets out of the ring, up to the first place without one, and writes them again at the real index,
+ * which it then advances. If there are none, it rings for the last announced packet.
  *
  * A queue that a model of a newer runtime (fake-rocr.c) makes by a descriptor is replaced by an intercept queue, or
  * traced, as there.
  *
- * While hsa_tool_stops is set, a doorbell does not get any further, and hsa_tool_inside says how many those are.
+ * While hsa_tool_stops is set, doorbells are not passed on, and hsa_tool_inside is their number.
  *
  * The tables that a tool gets are lists of functions which grow at their ends (hsa_api_trace.h).
  */
@@ -37,7 +37,7 @@
 #define TYPE_MASK   0xffU
 #define PACKET_SIZE 64U
 
-/* While it is set, who rings stays inside. */
+/* While this is set, threads that ring stay inside. */
 extern _Atomic bool hsa_tool_stops;
 _public_
 _Atomic bool hsa_tool_stops;
@@ -66,7 +66,7 @@ enum {
         AMD_INTERCEPT_REGISTER = VERSION + 36,
 };
 
-/* But for two that came between others with ROCm 5.5: a table says how large it is. */
+/* ROCm 5.5 has added two functions between others: the table's size tells which it is. */
 #define AMD_SIZE_OLD   (50U * sizeof(void *))
 #define AMD_N_INSERTED 2U
 
@@ -109,7 +109,7 @@ static int create_proxy(uint64_t agent, uint32_t size, uint32_t type, void *call
         return r == HSA_SUCCESS ? next.intercept_register(*ret, intercept, NULL) : r;
 }
 
-/* What was made is of no use to who counts. */
+/* Replaces queues that the call has made: the tool cannot count on these. */
 static int create_amd_proxy(FakeAgent agent, FakeQueueDesc *descriptors, uint32_t n) {
         int r = next.amd_create(agent, descriptors, n);
 
@@ -201,7 +201,7 @@ static uint64_t cas_write(const HsaQueue *queue, uint64_t expected, uint64_t ind
         return expected;
 }
 
-/* Of a queue that was made before us, or by the runtime for itself. */
+/* Takes places of a queue that was made before this tool was loaded, or by the runtime for itself. */
 static uint64_t add_real(const HsaQueue *queue, uint64_t n) {
         return __atomic_fetch_add(&((AmdQueue *) (uintptr_t) queue)->write_index, n, __ATOMIC_SEQ_CST);
 }

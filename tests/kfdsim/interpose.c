@@ -4,11 +4,11 @@
  * Between a program and libc: paths of KFD are led to the simulated ones, calls on its fds to the simulation
  *
  * An open of /dev/kfd opens a real file, devices/kfd-PID-N in the shared directory, which is unlinked at once. So the
- * kernel keeps the fds: close, dup, fork, exec and passing them on need no care, and whose device an fd is stands in
- * its name, wherever the fd has come to.
+ * kernel keeps the fds: close, dup, fork, exec and passing them on need no care. The file's name tells whose device an
+ * fd is, in any process.
  *
- * The simulator's own calls come through here, too. They pass: their paths are none of the driver's, and while the
- * world is being made (inside) nothing is taken for simulated, or making it would wait for itself.
+ * The simulator's own calls come through here, too, and pass: their paths are not the driver's. While the world is
+ * being made (`inside`), all calls pass, because making it would otherwise wait for itself.
  */
 
 /* Both names of each call are defined below, so neither may be an alias of the other. */
@@ -102,7 +102,8 @@ static bool is_device(const char *path) {
         return path && streq(path, KFD_DEVICE_PATH) && is_active();
 }
 
-/* Without the file's own name: the driver's device has been there before, and is there afterwards. */
+/* Opens a file for the device, and unlinks it at once: the driver's device was there before, and is there
+ * afterwards. */
 static int open_device(int flags) {
         static _Atomic unsigned count;
         char path[PATH_SIZE];
@@ -344,13 +345,13 @@ static pid_t device_owner(int fd) {
         return name && sscanf(name, "devices/kfd-%d-", &pid) == 1 ? pid : 0;
 }
 
-/* A driver sees every request but those that the kernel answers for all files. */
+/* Whether the driver sees the request: the kernel answers some for all files. */
 static bool is_for_driver(unsigned long request) {
         return request != FIOCLEX && request != FIONCLEX && request != FIONBIO && request != FIOASYNC &&
                         request != FIOQSIZE;
 }
 
-/* What a character device says of itself. */
+/* Fills in what stat() tells of a character device. */
 #define AS_DEVICE(fd, buf)                                                                                             \
         ({                                                                                                             \
                 if (device_owner(fd) != 0) {                                                                           \

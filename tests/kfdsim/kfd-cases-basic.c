@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Rows about the device itself: numbers, arguments, whose fd it is
+ * Rows about the device itself: numbers, arguments, and the owner of an fd
  */
 
 #include <stdio.h>
@@ -109,7 +109,7 @@ static int case_read_only_argument(void) {
         return with_kfd(read_only_argument);
 }
 
-/* Which way the argument goes is the driver's own knowledge, and so is the type in the request. */
+/* The driver ignores the direction and the type in the request. */
 static int direction_and_type(int fd) {
         KfdVersion written = {0}, neither = {0};
         uint32_t queue[2] = {NO_SUCH_QUEUE, 0};
@@ -130,7 +130,7 @@ static int case_direction_and_type(void) {
         return with_kfd(direction_and_type);
 }
 
-/* What the caller leaves out reads as 0; what it has beyond goes through the kernel and comes back. */
+/* Bytes that the caller leaves out read as 0; bytes beyond the structure come back unchanged. */
 static int other_sizes(int fd) {
         struct {
                 KfdVersion v;

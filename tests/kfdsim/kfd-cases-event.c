@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Rows about events: what a runtime that waits for a signal relies on
+ * Rows about events, on which a runtime that waits for a signal relies
  */
 
 #include <pthread.h>
@@ -66,7 +66,7 @@ static int event_wait(int fd, const KfdCreateEvent *e, uint32_t timeout_ms) {
         return events_wait(fd, &(KfdEventData){.event_id = e->event_id}, 1, false, timeout_ms);
 }
 
-/* A runtime that is not told of a page takes it that the GPU cannot wake anybody by this event. */
+/* A runtime that gets no page for an event assumes that the GPU cannot wake a thread by it. */
 static int event_slots(int fd) {
         KfdCreateEvent e;
         int r = 0;
@@ -102,7 +102,8 @@ static int case_event_for_all(void) {
         return with_kfd(event_for_all);
 }
 
-/* Who says of which age an event was when he last looked misses nothing, though another's wait has reset it. */
+/* A thread that passes the age that an event had at its last look misses nothing, even if another thread's wait has
+ * reset the event. */
 static int event_age(int fd) {
         KfdCreateEvent e;
         int r = event_new(fd, KFD_EVENT_SIGNAL, &e);
@@ -173,8 +174,8 @@ static bool waiters_are_through(const EventWaiter *w, unsigned n) {
         return true;
 }
 
-/* An event that resets itself lets all go on. That a thread sleeps does not say that it is in the driver already: then
- * it did not wait when the event was raised, takes it for itself alone, and all begin again. */
+/* An event that resets itself wakes all threads. A thread that sleeps may not be in the driver yet: then it did not
+ * wait when the event was raised, takes the event for itself alone, and all threads begin again. */
 static int event_for_many(int fd) {
         EventWaiter w[WAITERS];
         KfdCreateEvent e;
@@ -212,7 +213,7 @@ static int event_destroyed(int fd) {
         if (r != 0)
                 return r;
         (void) pthread_join(w.thread, NULL);
-        /* Or it had not begun. */
+        /* The wait ends with an error, also if it begins after the event was destroyed. */
         return expect("with an error", w.result == -EIO || w.result == -EINVAL, true);
 }
 
@@ -220,7 +221,7 @@ static int case_event_destroyed(void) {
         return with_kfd(event_destroyed);
 }
 
-/* For ever, and for what a runtime takes for it. */
+/* Timeouts of "for ever", and of the value that a runtime uses for it. */
 static int event_for_ever(int fd) {
         static const uint32_t timeouts[] = {UINT32_MAX, UINT32_MAX - 1};
         EventWaiter w;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * kfd-cases: what hal/kfd-privileged.h makes of the rules, as far as that shows without a GPU
+ * kfd-cases: how hal/kfd-privileged.h works with these rules, as far as that shows without a GPU
  */
 
 #include <linux/capability.h>
@@ -45,7 +45,7 @@ static int case_hold_criu(void) {
         return hold_target(KFD_PRIVILEGED_CRIU, hold_criu);
 }
 
-/* The runtime of the target has not said RUNTIME_ENABLE: it is let go at once. */
+/* The runtime of the target has not called RUNTIME_ENABLE: the target is released at once. */
 static int hold_debug(KfdTarget *t) {
         int r = 0;
 
@@ -60,7 +60,8 @@ static int case_hold_debug(void) {
         return hold_target(KFD_PRIVILEGED_DEBUG, hold_debug);
 }
 
-/* One whose runtime is up, by its own thread: it can be suspended as a whole, without a queue even, and let go. */
+/* A process whose runtime is up, traced by a thread of its own: it can be suspended as a whole, even without a queue,
+ * and resumed. */
 static int hold_self_once(KfdTarget *t) {
         uint32_t ids[2] = {NO_SUCH_QUEUE, NO_SUCH_QUEUE + 1};
 
@@ -90,7 +91,7 @@ static int case_hold_self(void) {
         return with_kfd(hold_self);
 }
 
-/* No process becomes known to KFD because we looked at it. */
+/* A look at a process does not register it with KFD. */
 static int case_hold_without_kfd(void) {
         KfdTarget k = KFD_TARGET_NULL;
         char path[64];

@@ -14,7 +14,7 @@ static int create_queue_with(int fd, const char *what, KfdCreateQueue q, int wan
         return expect(what, kfd_call(fd, KFD_IOC_CREATE_QUEUE, &q), want);
 }
 
-/* The values are judged before the GPU is looked up, one after the other. */
+/* The driver checks the values, in this order, before it looks up the GPU. */
 static int create_queue_errors(int fd) {
         static uint8_t ring[4096];
         KfdCreateQueue good = {
@@ -74,7 +74,7 @@ static int update_queue_with(int fd, const char *what, KfdUpdateQueue q, int wan
         return expect(what, kfd_call(fd, KFD_IOC_UPDATE_QUEUE, &q), want);
 }
 
-/* The order of the checks is a rule, too: values are judged before the queue is looked up. */
+/* The order of the checks is a rule, too: the driver checks the values before it looks up the queue. */
 static int update_queue_errors(int fd) {
         static uint8_t ring[4096];
         KfdUpdateQueue good = {

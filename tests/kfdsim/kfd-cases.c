@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * kfd-cases: what KFD answers to whom, as one table
+ * kfd-cases: one table of KFD's answers
  *
  * Every rule that hal/kfd, the shim and the simulator rely on and that shows without a GPU is a row here: which errno,
  * which permission, which number comes back. The program runs against whatever answers to /dev/kfd: a real amdgpu
@@ -9,8 +9,8 @@
  * that the simulator cannot drift from the kernel.
  *
  * Output is TAP. "kfd-cases --list" names the cases. Needs root, for the rows that drop privileges. The cases run one
- * after the other, each in a child process of its own: KFD keeps state per process, and what one case leaves behind
- * must not be another's beginning.
+ * after the other, each in a child process of its own: KFD keeps state per process, and no case may begin with the
+ * state that another one has left.
  */
 
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What the rows of the table of cases share
+ * Functions that the rows of the table of cases share
  */
 
 #include "common/macro.h"

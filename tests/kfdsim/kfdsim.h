@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What a program may say to the simulator that it runs on: weak symbols, NULL when it is not preloaded
+ * Calls of a program to the simulator that it runs on: weak symbols, NULL when the simulator is not preloaded
  */
 
 #include <stdbool.h>
@@ -14,7 +14,7 @@ int kfdsim_fail(const char *text) __attribute__((weak));
 /* Calls of this process so far, and the number of the ioctl that failed on purpose last (0: none). */
 uint64_t kfdsim_calls(int *ret_failed) __attribute__((weak));
 
-/* What the driver has of a queue of this process. False: it knows no such queue. */
+/* The driver's state of a queue of this process. kfdsim_queue() returns false when the driver knows no such queue. */
 typedef struct KfdsimQueue {
         uint32_t percentage, priority;
         bool mapped;
@@ -22,7 +22,7 @@ typedef struct KfdsimQueue {
 } KfdsimQueue;
 bool kfdsim_queue(uint32_t id, KfdsimQueue *ret) __attribute__((weak));
 
-/* How often the queues of a GPU have been unmapped and mapped so far: what bystanders pay for. */
+/* How often the queues of a GPU have been unmapped and mapped so far; all processes on the GPU pay for that. */
 uint64_t kfdsim_maps(uint32_t gpu_id) __attribute__((weak));
 
 /* How many places of this process's rings, over all maps so far, were reserved and had no packet when a map read the

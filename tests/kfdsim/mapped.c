@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * kfdsim-mapped: what the simulated hardware works on, without becoming one of its processes
+ * kfdsim-mapped: prints which queues the simulated hardware executes, without becoming one of its processes
  *
  * Prints "PID QUEUE GPU MAPPED" for each queue of the world in KFDSIM_DIR, and "gpu GPU MAPS" with the times that
  * queues of a GPU have been unmapped and mapped.

@@ -3,9 +3,9 @@
 /*
  * Memory of the simulated driver: every allocation is host memory at the address that the runtime chose
  *
- * But for memory of the application that the GPU shall see, too: that is where it is, and the GPU has another address
- * for it. Two addresses of private memory cannot be had, so who reads and writes as the GPU does asks for the other
- * one.
+ * Memory of the application that the GPU shall see, too, is an exception: it stays where it is, and the GPU has another
+ * address for it. Private memory cannot be mapped twice, so code that reads and writes in place of the GPU translates
+ * the address.
  */
 
 #include <errno.h>
@@ -37,7 +37,7 @@ static int apertures(KfdGetApertures *a) {
         return 0;
 }
 
-/* A handle is a GPU and a number. That a number has been freed is not remembered. */
+/* A handle is a GPU and a number. Freed numbers are not remembered. */
 static _Atomic uint32_t next_handle = 1;
 
 static bool handle_is_valid(uint64_t handle) {

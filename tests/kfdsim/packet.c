@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Packets: what stands at a queue's read index, and what its execution does
+ * Packets: reads the packet at a queue's read index, and executes it
  *
  * Everything here reads and writes memory of the process that the queue belongs to, so only its own engine may call it.
  */
@@ -41,7 +41,7 @@ static AqlPacket *queue_copy(const SimQueue *q, uint64_t index) {
         return copies[q->doorbell] + index % SIM_FETCH_MAX;
 }
 
-/* As far as packets are announced and written: at a place without one the hardware looks again. */
+/* Fetches packets that are announced and written: at a place without a packet the hardware looks again. */
 static void queue_fetch(SimQueue *q) {
         uint64_t read = read_index(q), ahead = read + MIN(SIM_FETCH_MAX, n_places(q)),
                  end = MIN(atomic_load(&q->rung), ahead), i = MAX(atomic_load(&q->fetched), read);
@@ -60,7 +60,7 @@ void sim_packet_look(SimQueue *q) {
                 queue_fetch(q);
 }
 
-/* A packet that is being retired has no header any more, and then no place. */
+/* Whether the place has no packet. A packet that is being retired has no header any more, but still has its place. */
 static bool is_torn(const SimQueue *q, uint64_t index) {
         return packet_type(queue_place(q, index)) == AQL_INVALID && atomic_load(&q->execution) != SIM_RETIRING &&
                         index >= read_index(q);
@@ -170,8 +170,8 @@ static void signal_decrement(uint64_t handle, uint64_t begun_ns, uint64_t ended_
         }
 }
 
-/* The slot is free before the read index says so, and the signal comes last: who waits for it finds the queue's indices
- * up to date. */
+/* Frees the slot before it advances the read index, and completes the signal last: a thread that waits for the signal
+ * finds the queue's indices up to date. */
 void sim_packet_retire(SimQueue *q, uint64_t ended_ns) {
         if (is_sdma(q)) {
                 sim_sdma_retire(q);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Processes of the simulated driver: who has opened the device, and what goes when one has died
+ * Processes of the simulated driver: their records, from the first open of the device until after their death
  *
  * A record lives until its process has ended, as in the driver, and is then removed by the next process that looks for
  * a process; the start time tells a dead process from another with its number. Calls about one process come one after
- * the other (the driver holds the process's lock throughout a call); the world's own lock is held for moments only, so
- * nobody who waits for an engine keeps others from the world.
+ * the other (the driver holds the process's lock throughout a call); The world's own lock is held for moments only, so
+ * a process that waits for an engine does not delay others.
  */
 
 #include <errno.h>

@@ -42,7 +42,8 @@ static bool queue_may_run(const SimQueue *q, const SimProcess *p) {
         return q->percentage > 0 && !(q->flags & SIM_QUEUE_SUSPENDED) && p->n_evictions == 0;
 }
 
-/* Strict: what was rung while the queue was unmapped is gone. What was fetched before is fetched anew. */
+/* Maps a queue. In strict mode, rings from the time while it was unmapped are lost. Packets that were fetched before
+ * are fetched again. */
 static void queue_map(const SimProcess *p, SimQueue *q) {
         if (sim_world()->options.strict)
                 (void) sim_doorbell_take(p, q);
@@ -50,8 +51,8 @@ static void queue_map(const SimProcess *p, SimQueue *q) {
         atomic_store(&q->mapped, true);
 }
 
-/* Not strict: at a map the hardware reads the write indices again, of all queues on a GPU, or of the one that MES is
- * told of. Under the lock. */
+/* Without strict mode: at a map the hardware reads the write indices again, of all queues of the GPU, or, with MES, of
+ * the one queue. Called under the lock. */
 static void queues_read_again(const SimProcess *p, const SimQueue *only, SimGpu *g) {
         SimWorld *w = sim_world();
 
@@ -68,7 +69,8 @@ static void queues_read_again(const SimProcess *p, const SimQueue *only, SimGpu 
         sim_gpu_notify(g);
 }
 
-/* Firmware does one such thing at a time. On an HWS GPU every process's queues stop for as long. */
+/* Charges the cost of a map. Firmware does one map at a time; on an HWS GPU the queues of all processes stop
+ * meanwhile. */
 static void gpu_pay(SimGpu *g) {
         uint64_t cost = sim_world()->options.map_ns, until = now_ns() + cost;
 
@@ -87,7 +89,7 @@ static void gpu_pay(SimGpu *g) {
                 ;
 }
 
-/* Lets go of the lock, because the engine may need it to come to a stop. */
+/* Waits until the engine has stopped the queue. Releases the lock meanwhile, because the engine may need it. */
 static int queue_wait_stopped(SimQueue *q, const SimProcess *p) {
         SimGpu *g = sim_world()->gpus + q->gpu;
         uint64_t start = now_ns(), deadline = start + sim_world()->options.timeout_ns;
@@ -128,7 +130,7 @@ static uint32_t queues_set_mapped(const SimProcess *p, const SimQueue *only) {
                         queue_map(p, q);
                 else {
                         atomic_store(&q->mapped, false);
-                        sim_queue_ring(q, sim_doorbell_take(p, q)); /* rung before, and not yet heard */
+                        sim_queue_ring(q, sim_doorbell_take(p, q)); /* a ring that the engine has not seen */
                 }
         }
         for (uint32_t i = 0; i < w->n_gpus; i++)
@@ -148,8 +150,7 @@ int sim_queues_apply(SimProcess *p, SimQueue *only) {
                                 !atomic_load(&q->mapped))
                         r = queue_wait_stopped(q, p) ?: r;
         }
-        /* Firmware is not asked whether anything is new: an update costs, whatever it changes. Only MES is told of
-         * single queues. */
+        /* Each update costs the same, whether or not it changes anything. Only MES handles single queues. */
         if (only && only->flags & SIM_QUEUE_UPDATED && !w->gpus[only->gpu].mes)
                 paying |= 1U << only->gpu;
         sim_unlock();
@@ -163,7 +164,7 @@ int sim_queues_apply(SimProcess *p, SimQueue *only) {
         return r;
 }
 
-/* Of the user's half of the addresses; whether there is memory shows later. */
+/* Whether the address is in the user's half. Whether there is memory shows later. */
 static bool is_user_address(uint64_t address) {
         return address >> 47 == 0;
 }
@@ -279,7 +280,7 @@ static int queue_destroy(SimProcess *p, const KfdDestroyQueue *a) {
                 (void) sim_process_enter(p);
         }
 
-        /* Gone, whatever the hardware says. */
+        /* The queue is gone, whatever the hardware answers. */
         q->percentage = 0;
         int r = sim_queues_apply(p, q);
         sim_proc_remove_queue(p, q);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * A process with a GPU queue that registers with the service and does not let itself be stopped: its launches ask the
- * gate and do not wait
+ * A process with a GPU queue that registers with the service, but does not stop its own launches: they do not wait at
+ * the gate
  *
- * What holds it is not of its own doing, then. Takes the number of a simulated GPU and the id of the device that it
- * registers with; keeps the queue full, says "ready" when it is registered and executes, and then obeys standard input,
- * a line for a line:
+ * So only others can hold it. Takes the number of a simulated GPU and the id of the device that it registers with;
+ * keeps the queue full, says "ready" when it is registered and executes, and then obeys standard input, a line for a
+ * line:
  *
  *   count     how many dispatches have been executed
  *   queue     KFD's number of its queue
@@ -34,7 +34,7 @@
 static AqlQueue *aql;
 static XschedQueue *queue;
 
-/* What was launched unseen is outstanding still: it always has work. */
+/* Uncounted launches stay outstanding: the queue always has work. */
 static void drain(XschedQueue *q, void *userdata) {
 }
 

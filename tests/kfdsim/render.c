@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The render node as libdrm_amdgpu would show it: what the thunk and ROCr ask of it
+ * The render node as libdrm_amdgpu shows it, as far as the thunk and ROCr use it
  *
  * As in libdrm, all who initialize one node share a handle and its fd, a duplicate of the first one's: ROCr's thunk
  * maps memory by the fd of the handle, and closes its own.

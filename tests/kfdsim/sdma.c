@@ -3,10 +3,10 @@
 /*
  * SDMA: the copies of a runtime
  *
- * A ring of packets of differing length, of which both indices and the doorbell count bytes. Known is what ROCr builds
- * for copies: wait for a word of memory, take the time, flush, copy bytes or a rectangle, add to the signal or write
- * it, raise the event. A copy takes no simulated time, and has its turn as kernels have. At any other packet the queue
- * stands, as one of the hardware would that was given nonsense.
+ * A ring of packets of differing length, of which both indices and the doorbell count bytes. The packets that ROCr
+ * builds for copies are known: wait for a word of memory, take the time, flush, copy bytes or a rectangle, add to the
+ * signal or write it, raise the event. A copy takes no simulated time, and has its turn as kernels have. Any other
+ * packet stops the queue, as nonsense stops one of the hardware.
  *
  * Everything here reads and writes memory of the process that the queue belongs to, so only its own engine may call it.
  */
@@ -96,7 +96,7 @@ static void *address(const Packet *p, uint32_t word) {
         return sim_memory_find(number(p, word));
 }
 
-/* Said once: a wait for this queue is in vain, and the reason should be known. */
+/* Prints once why the queue has stopped, because programs may wait for it in vain. */
 static void complain(uint32_t header) {
         static _Atomic bool said;
 
@@ -119,7 +119,8 @@ bool sim_sdma_is_ready(const SimQueue *q) {
         return (p.words[0] >> 28 & 7) != POLL_EQUAL || value == p.words[3];
 }
 
-/* Counted from 0. How many bits of the field the engine reads: ROCr knows it by the ISA, too. */
+/* Returns the size of a copy, which the packet has less 1. The number of bits in the field depends on the ISA, as in
+ * ROCr. */
 static size_t copy_size(const Packet *p, const SimGpu *g) {
         uint32_t v = g->gfx_target_version;
         bool is_long = v >= 100300 || (v >= 90010 && v < 100000);
@@ -202,7 +203,7 @@ static void packet_execute(const Packet *p, const SimGpu *g) {
         }
 }
 
-/* The index first: who sees what the packet did finds it up to date. */
+/* Advances the index first: a thread that sees the effect of the packet finds the index up to date. */
 void sim_sdma_retire(SimQueue *q) {
         Packet p = packet_read(q);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The KFD layer in a process with queues: what the cases share
+ * The KFD layer in a process with queues: functions that the cases share
  */
 
 #include "shim-kfd.h"

@@ -5,7 +5,7 @@
  * The KFD layer in a process with queues, against a service that does what the test says
  *
  * For programs that run with libxsched-kfd.so and libkfdsim.so preloaded, in this order. Each case is a process of its
- * own with an AQL client over the real libhsakmt; what became of every dispatch is asked of the proofs.
+ * own with an AQL client over the real libhsakmt; Proofs show what happened to every dispatch.
  */
 
 #include "aql.h"
@@ -19,11 +19,11 @@
 #define WATCH_ALL (PAGE_WATCH_READY | PAGE_WATCH_IDLE | PAGE_WATCH_DRAINED)
 #define SHORT_NS  (200 * NSEC_PER_USEC)
 
-/* Of KFDSIM_GPUS, as tests/kfdsim/meson.build sets it. */
+/* Indices in KFDSIM_GPUS, as tests/kfdsim/meson.build sets it. */
 #define GFX90A  0U
 #define GFX1100 1U
 
-/* What every case starts from: a service and a GPU. The client is this process, once it has a queue. */
+/* Every case begins with a service and a GPU. The client is this process, once it has a queue. */
 extern FakeScheduler *s;
 extern FakeClient *client;
 extern AqlDevice device;
@@ -35,7 +35,7 @@ AqlQueue *queue(void); /* returns when the service knows it */
 void dispatch(AqlQueue *q, unsigned n, uint64_t duration_ns);
 void finish(AqlQueue *q); /* waits until all is done, and checks the proof */
 
-/* Nothing happens for far longer than a dispatch takes: there is no event that does not come. */
+/* Whether nothing happens for far longer than a dispatch takes: no event tells that there is no event. */
 bool stands_still(const AqlQueue *q);
 void nap(uint64_t ns);
 
@@ -48,7 +48,7 @@ void run_all(uint32_t n);
 /* "4", "5", "hang"; how: "" or ":late". See failure.c. */
 void fail_updates(const char *error, int count, int skip, const char *how);
 
-/* A program's own ioctls, as of a thunk that is linked into it. */
+/* A program that makes ioctls itself, as one with a thunk linked into it does. */
 typedef struct Raw {
         int fd;
         char *memory;
@@ -60,7 +60,7 @@ int raw_create(const Raw *r, uint32_t type, size_t size, KfdCreateQueue *ret);
 int raw_update(int fd, const KfdCreateQueue *q, uint32_t percentage, uint32_t priority);
 int raw_destroy(const Raw *r, uint32_t id);
 
-/* What every HSA runtime lays out before it asks the kernel for a queue: the program plays one. */
+/* The memory that every HSA runtime lays out before it asks the kernel for a queue: the program plays a runtime. */
 #define VIEW_RING_SIZE 4096U
 
 typedef struct View {

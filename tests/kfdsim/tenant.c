@@ -4,9 +4,9 @@
  * kfd-tenant: a GPU application, without a runtime, whose results are checked
  *
  * A batch tenant keeps its queues full. A latency tenant wakes up every period, launches a task of a few dispatches on
- * each queue, and waits for its completion; it says how long that took. At the end every process says on one line what
- * became of its dispatches; the exit status is that of the proof: 0 only if each was executed once and in order.
- * SIGTERM ends it early, after what was launched has been executed.
+ * each queue, and waits for its completion; It prints how long that took. At the end every process prints one line
+ * about its dispatches; its exit status is 0 only if each was executed once and in order. SIGTERM ends it early, after
+ * what was launched has been executed.
  */
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What simulated GPUs execute: once, in order, for as long as it takes, on each GPU and queue; and what a proof says
- * when not
+ * Simulated GPUs execute dispatches once, in order, for their time, on each GPU and queue; and a proof shows when they
+ * do not
  */
 
 #include <dirent.h>
@@ -35,7 +35,7 @@ static void case_once_in_order(void) {
         queue_close_clean(q);
 }
 
-/* Two threads ring: the smaller number comes last, and takes nothing back. */
+/* Two threads ring, and the smaller number comes last: it takes nothing back. */
 static void case_rings_cross(void) {
         AqlDevice d = device_open(0);
         AqlQueue *q = queue_open(&d);
@@ -64,8 +64,8 @@ static void case_unwritten(void) {
         check(child_wait(child_start(ring_at_an_invalid_packet, NULL)) == -SIGABRT);
 }
 
-/* A packet is what it was when it was announced: who writes its header first, and the rest after the ring, has run what
- * stood there before. */
+/* A packet is executed as it was when it was announced: if a program writes its header first, and the rest after the
+ * ring, the former content of the place is executed. */
 static void case_fetched(void) {
         AqlDevice d = device_open(0);
         AqlQueue *q = queue_open(&d), *other = queue_open(&d);
@@ -133,7 +133,7 @@ static void case_queues_share(void) {
         aql_ring(a);
         aql_ring(b);
         check(poll_until(aql_queue_backlog(a) + aql_queue_backlog(b) == 0));
-        /* One after the other: side by side it would be half of that. */
+        /* The dispatches run one after the other: side by side they would take half of that. */
         check(now_ns() - start >= 95 * NSEC_PER_MSEC);
         queue_close_clean(a);
         queue_close_clean(b);

@@ -3,8 +3,8 @@
 /*
  * The HAL's conformance suite over the KFD backend, on simulated GPUs
  *
- * Queues and work are the AQL client's. What the backend needs to know of a queue passes this program's own ioctl() on
- * its way to the driver.
+ * Queues and work are the AQL client's. The backend learns of a queue from this program's own ioctl(), which calls pass
+ * on their way to the driver.
  */
 
 #undef _FILE_OFFSET_BITS
@@ -143,8 +143,8 @@ static uint64_t submit(HalQueue *q, uint64_t duration_ns) {
         return t->n++;
 }
 
-/* The owner of the queues does this from time to time: the packet that the device executes looks like one that was not
- * written, so a release may have stopped before it. Returns whether all is announced. */
+/* The owner of the queues has to do this from time to time: a packet that the device executes looks like one that is
+ * not written, so a release may have announced only the packets before it. Returns whether all is announced. */
 static bool ring_rest(void) {
         bool all = true;
 
@@ -159,9 +159,9 @@ static void let_pass(uint64_t ns) {
         (void) nanosleep(&ts, NULL);
 }
 
-/* Simulated time is real time, and the machine has other things to do: whatever the GPU is to finish in this time is
- * waited for. Queues of one process come one after the other, each until it is empty: a time that is to show progress
- * of all has to be as long as all of them together. */
+/* Simulated time is real time, and the machine may be busy: so this waits for the work that the GPU should finish in
+ * this time. Queues of one process run one after the other, each until it is empty: so to see progress of all, the time
+ * has to be long enough for all of them together. */
 static void run(void *unused, uint64_t ns) {
         uint64_t end = now_ns() + (ns >= LONG_NS ? ns * n_queues : ns) * SCALE, work = 0;
 

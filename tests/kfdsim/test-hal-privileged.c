@@ -68,7 +68,7 @@ static void case_debug_cycles(void) {
         cycles(KFD_PRIVILEGED_DEBUG);
 }
 
-/* What is closed is let go. */
+/* A target that is closed is released. */
 static void case_done_releases(void) {
         for (size_t i = 0; i < ELEMENTSOF(modes); i++) {
                 pid_t pid;
@@ -81,7 +81,8 @@ static void case_done_releases(void) {
         }
 }
 
-/* Who held it is killed. A pause stays, and another holder that knows of it can undo it; what was debugged goes on. */
+/* The holder is killed. A pause stays, and another holder that knows of it can undo it; a debugged process runs
+ * again. */
 typedef struct Holder {
         KfdPrivilegedMode mode;
         pid_t target;
@@ -207,7 +208,7 @@ static void case_no_device(void) {
         check(kfd_target_open(KFD_PRIVILEGED_CRIU, getpid(), 1, false, &kfd_target_sys, &t) == -ESRCH);
 }
 
-/* Another process traces it: it stays held until that tracer has gone. */
+/* Another process traces the held one: it stays held until that tracer is gone. */
 typedef struct Tracer {
         pid_t target;
         _Atomic bool done;
@@ -216,7 +217,7 @@ typedef struct Tracer {
 static void trace_and_wait(void *userdata) {
         Tracer *t = userdata;
 
-        /* For a moment the thread that held it before may be its tracer still. */
+        /* The thread that held it may still be its tracer for a moment. */
         check(poll_until(ptrace(PTRACE_SEIZE, t->target, NULL, NULL) == 0));
         t->done = true;
         for (;;)

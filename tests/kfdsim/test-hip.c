@@ -3,8 +3,8 @@
 /*
  * Debian's own HIP on simulated GPUs: it starts, has streams and events, calls the host in order, and its copies arrive
  *
- * "test-hip MODEL..." expects these GPUs. What HIP does by kernels of its own (hipMemset, copies within a GPU) has no
- * effect here, for the simulator executes no instructions; it only has to end. TAP.
+ * "test-hip MODEL..." expects these GPUs. Calls for which HIP uses kernels of its own (hipMemset, copies within a GPU)
+ * have no effect here, because the simulator executes no instructions; they only have to end. TAP.
  */
 
 #include <hip/hip_runtime_api.h>
@@ -39,7 +39,7 @@ static void fill(uint8_t *p, size_t n, unsigned seed) {
                 p[i] = (uint8_t) ((i + seed) % PATTERN);
 }
 
-/* There and back again, from and to memory of the host that the GPU knows (pinned), or does not. */
+/* Copies to the GPU and back, from and to memory of the host that the GPU knows (pinned), or does not. */
 static bool copies(hipStream_t stream, uint8_t *host, size_t n, unsigned seed) {
         uint8_t *gpu = NULL;
 
@@ -95,7 +95,7 @@ static bool rect_copy(const Rect *r, void *to, size_t to_pitch, const void *from
         return hipMemcpy3DAsync(&p, stream) == hipSuccess && hipStreamSynchronize(stream) == hipSuccess;
 }
 
-/* There and back again. What is beside the rectangle stays as it was. */
+/* Copies to the GPU and back. Bytes beside the rectangle do not change. */
 static bool rects(hipStream_t stream, uint8_t *host, const Rect *r) {
         size_t n = rect_size(r), gpu_pitch = r->width + 64 - r->width % 4;
         uint8_t *gpu = NULL;
@@ -150,7 +150,7 @@ static void test_events(hipStream_t stream, int device) {
         check(hipEventDestroy(begin) == hipSuccess && hipEventDestroy(end) == hipSuccess, "hipEventDestroy", device);
 }
 
-/* What the host has been called for so far. Each call is to find what was before it in its stream, and no more. */
+/* The host's calls so far. At each call, exactly the work before it in its stream has to be done. */
 typedef struct Calls {
         unsigned n;
         bool in_order;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Queues that are unmapped and mapped: what stops, what survives, what is lost, what it costs whom
+ * Queues that are unmapped and mapped: which work stops, survives or is lost, and which processes pay for it
  */
 
 #include <inttypes.h>
@@ -20,7 +20,7 @@ static bool wait_executed(const AqlQueue *q, uint64_t n) {
         return poll_until(aql_queue_executed(q) >= n);
 }
 
-/* Launches a short dispatch, and one of that time behind it; returns when the latter has begun. */
+/* Launches a short dispatch, and a long one behind it; returns when the long one has begun. */
 static uint64_t begin_long(AqlQueue *q, uint64_t duration_ns) {
         uint64_t n = aql_queue_executed(q);
 
@@ -49,8 +49,8 @@ static void case_cwsr(void) {
         check(wait_executed(q, 2));
         uint64_t ran = stopped - start, rest = now_ns() - resumed;
         printf("# ran %" PRIu64 " ms, stopped, then %" PRIu64 " ms\n", ran / NSEC_PER_MSEC, rest / NSEC_PER_MSEC);
-        check(ran + rest > LONG_NS * 9 / 10); /* nothing was given */
-        check(rest < LONG_NS * 9 / 10);       /* nor all done again */
+        check(ran + rest > LONG_NS * 9 / 10); /* no work was skipped */
+        check(rest < LONG_NS * 9 / 10);       /* and not all was done again */
         queue_close_clean(q);
 }
 
@@ -71,7 +71,7 @@ static void case_drain(void) {
         queue_close_clean(q);
 }
 
-/* Longer than the driver waits for its firmware. */
+/* The dispatch takes longer than the driver waits for its firmware. */
 static void case_timeout(void) {
         AqlDevice d = device_open(0);
         AqlQueue *q = queue_open(&d);
@@ -197,7 +197,7 @@ static void case_torn(void) {
         check(aql_queue_destroy(moved) == 0);
 }
 
-/* MES is told of the queue that it moves, and of no other. */
+/* MES reads the write index of the queue that it moves, and of no other. */
 static void case_torn_mes(void) {
         AqlDevice d = device_open(0);
         AqlQueue *moved = queue_open(&d), *late = queue_open(&d);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What the KFD layer sees of a process: its fds, its queues, and what it says of them
+ * The fds and queues of a process that the KFD layer sees, and what it tells the service of them
  */
 
 #undef _FILE_OFFSET_BITS
@@ -39,7 +39,7 @@ static void case_mes(void) {
         dispatch(q, 10, SHORT_NS);
         finish(q);
 
-        /* Beyond, by the service's word. */
+        /* The level that the service gives goes beyond the gate. */
         hold_all(1);
         dispatch(q, 10, SHORT_NS);
         CHECK(stands_still(q) && aql_queue_executed(q) == 10);
@@ -68,12 +68,12 @@ static void case_sizes(void) {
         CHECK(s->kfd_queue_id == a.queue_id && client->next_id == 1003);
         CHECK(raw_destroy(&r, a.queue_id) == 0);
 
-        /* What the kernel refuses is refused, with its own error. */
+        /* The layer passes on what the kernel refuses, with the kernel's own error. */
         errno = 0;
         CHECK(raw_destroy(&r, 12345) < 0 && errno == EINVAL);
 }
 
-/* Fds of one file are one: queues end with the last of them. */
+/* All fds of one file count as one: queues end with the last of them. */
 static void case_fds(void) {
         KfdCreateQueue a;
         start(GFX90A);
@@ -129,7 +129,7 @@ static void case_far_fds(void) {
         run_all(1);
         CHECK(poll_until(kfdsim_queue(a.queue_id, &q) && q.mapped && q.percentage == 44));
 
-        /* One that has come unseen joins the file that it is of. */
+        /* An fd that came unseen joins its file. */
         const int unseen = 4 * range;
         CHECK(syscall(SYS_dup3, numbers[0], unseen, O_CLOEXEC) == unseen);
         CHECK(raw_update(unseen, &a, 50, 7) == 0);
@@ -141,7 +141,7 @@ static void case_far_fds(void) {
         CHECK(raw_create(&r, KFD_QUEUE_COMPUTE_AQL, sizeof(b), &b) == 0);
         CHECK(scheduler_until(s, client->n_queues == 2));
 
-        /* Of a child it is not. */
+        /* A child of fork() has no such file. */
         pid_t pid = fork();
         if (pid == 0)
                 _exit(raw_update(unseen, &a, 60, 7) < 0 && errno == EBADF ? 0 : 1);
@@ -244,7 +244,8 @@ static int by_proc(void) {
         return only(fd, open(path, O_RDWR | O_CLOEXEC));
 }
 
-/* Whatever way it came: its queue is known, can be held and is virtual, and goes when it is destroyed. */
+/* Whatever way the fd came: its queue is known, can be held, has a percentage of its own, and is gone when it is
+ * destroyed. */
 static void use(int fd) {
         Raw r = raw_new(fd);
         KfdCreateQueue a;
@@ -323,7 +324,7 @@ static void case_sdma(void) {
         CHECK(poll_until(kfdsim_queue(b.queue_id, &q) && q.mapped && q.percentage == 70));
 }
 
-/* Not asked for: neither held, nor following who is. */
+/* Without the environment variable such a queue is neither held, nor follows a held one. */
 static void case_sdma_alone(void) {
         KfdCreateQueue a, b;
         KfdsimQueue q;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Eight queues in four processes on two GPUs, and a service that holds and lets go at random: nothing is lost, doubled
+ * Eight queues in four processes on two GPUs, and a service that holds and releases at random: nothing is lost, doubled
  * or out of order
  *
  * The processes are AQL clients under the layer; each checks its own proofs at the end. XSCHED_TEST_SEED replaces the
@@ -89,7 +89,7 @@ static bool all_applied(void) {
         return true;
 }
 
-/* Some are changed, and some of those once more before anybody looks. */
+/* Changes some queues, and some of these again before the layer looks. */
 static void change(uint64_t *seed) {
         for (unsigned i = 0; i < TENANTS; i++) {
                 FakeClient *c = s->clients + i;

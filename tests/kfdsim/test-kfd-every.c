@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Every call into the driver fails once, with every error: an application sees its own calls fail, and nothing else
+ * Every call into the driver fails once, with every error: an application only sees its own calls fail
  *
  * The scenario is a process with queues that are made, held, made while others are held, updated and destroyed while
  * held, let go, and outlive the service. It is run anew for the first call, the second, and so on, until one run had no
- * such call. Whatever fails: what has been launched on a queue that the application has is executed, once and in order.
+ * such call. Whatever call fails, launches on the application's queues are executed once and in order.
  *
  *      test-kfd-every [--long]           most errors at each call about queues, and one of them at each call; --long:
  *                                        all at each
@@ -64,7 +64,7 @@ static void try_dispatch(Queue *q) {
                 dispatch(q->aql, 5, SHORT_NS);
 }
 
-/* Queues that the service has been told anew are on a device that has failed: nothing is held any more. */
+/* Queues that are registered anew are on a device that has failed: nothing is held any more. */
 static bool has_answered(void) {
         for (unsigned i = 0; i < n_queues; i++) {
                 const PageSlot *p = fake_slot(client->f, queues[i].slot);
@@ -91,7 +91,7 @@ static bool is_mapped(const Queue *q) {
         return kfdsim_queue(aql_queue_id(q->aql), &in_driver) && in_driver.mapped;
 }
 
-/* After some errors a queue that was to be destroyed is half gone, after others it is as it was. */
+/* After some errors a queue that was to be destroyed is half gone, and after others it is unchanged. */
 static void try_destroy(Queue *q) {
         const char *how = strempty(getenv("KFDSIM_FAIL"));
 
@@ -103,7 +103,7 @@ static void try_destroy(Queue *q) {
         q->aql = NULL;
 }
 
-/* A failed update leaves the application with a queue that may run or not: it says so once more. */
+/* After a failed update the application does not know whether the queue runs: it repeats the call. */
 static int try_update(const Queue *q) {
         return q->aql ? aql_queue_update(q->aql, 100) : 0;
 }
@@ -174,8 +174,8 @@ static int run_with(const char *failure) {
         return -EIO;
 }
 
-/* What the driver may answer; each before and after it has done its work, but that both come to the same where nothing
- * can have been done. */
+/* Errors of the driver; each comes before and after the driver has done its work, except where it cannot have done
+ * anything. */
 static const struct {
         int error;
         const char *how;
@@ -200,7 +200,7 @@ typedef struct Count {
         unsigned calls[2]; /* about queues, all */
 } Count;
 
-/* Each n-th call, from the worker's first one on, until there is no such call. */
+/* Lets each n-th call fail, from the worker's first one on, until there is no such call. */
 static unsigned run_each(int nr, size_t n_errors, unsigned worker, Count *c) {
         for (unsigned n = worker; n < CALLS_MAX; n += WORKERS)
                 for (size_t i = 0; i < n_errors; i++) {
@@ -251,7 +251,7 @@ static bool run_all_of_them(bool is_long) {
         }
         printf("%u runs: %u calls, %u of them about queues; %u failed\n", sum.runs, sum.calls[1], sum.calls[0],
                         sum.failed);
-        /* The scenario makes that many. */
+        /* The scenario makes at least so many calls. */
         return sum.failed == 0 && sum.calls[0] >= 12 && sum.calls[1] > sum.calls[0];
 }
 

@@ -64,7 +64,7 @@ static void case_fail_hang(void) {
         fail_hold("hang", 1, "");
 }
 
-/* Letting go is tried until it works. */
+/* A release is tried until it works. */
 static void fail_release(int skip, const char *how) {
         AqlQueue *a = queue(), *b = queue();
 
@@ -125,7 +125,7 @@ static void case_fail_rollback_gone(void) {
         finish(b);
 }
 
-/* What follows is let go in the end, though there is no verdict that would. */
+/* A queue that follows held ones is released in the end, although it has no verdict of its own. */
 static void case_fail_follower(void) {
         start(GFX90A);
         AqlQueue *a = queue();
@@ -142,7 +142,7 @@ static void case_fail_follower(void) {
         finish(c);
 }
 
-/* One GPU's trouble is not the other's. */
+/* An error of one GPU does not affect the other. */
 static void case_fail_one_gpu(void) {
         AqlDevice other;
         AqlQueue *b;
@@ -203,7 +203,8 @@ static void case_lost(void) {
         CHECK(s->level == LEVEL_INTERRUPT);
 }
 
-/* After the application's own call has failed, the driver may have either word of it: a verdict settles it. */
+/* After the application's own call has failed, the driver may have either the old or the new values: the next verdict
+ * settles it. */
 static void case_fail_update(void) {
         start(GFX90A);
         AqlQueue *q = queue();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The KFD layer moves queues while a runtime is at work with them: no move finds a place without its packet, and a
- * runtime that waits for a held queue does not wait for ever
+ * The KFD layer moves queues while a runtime uses them: no move finds a place without its packet, and a runtime that
+ * waits for a held queue does not wait for ever
  *
  * The program plays the runtime (View), on simulated hardware that reads write indices again at each map (strict=0),
  * soon after it was asked to (map-us).
@@ -99,16 +99,16 @@ static void kernels_take(uint64_t ns) {
 #define PATIENCE_NS  (MOVE_WAIT_NS / 2)
 #define ROUNDS_WHOLE 20U
 #define ROUNDS_MAX   300U
-#define TORN_MAX     1U /* the machine may take a processor away, and not say so */
+#define TORN_MAX     1U /* a thread may lose its processor without a trace */
 
 static struct Writer {
         View v;
         _Atomic bool ends;
         _Atomic uint64_t n_written;
-        _Atomic uint64_t n_slow; /* times that he, or who was to wait for him, waited too long for the other */
+        _Atomic uint64_t n_slow; /* times that one side was too late for the other */
 } writer;
 
-/* Times that the thread has lost its processor: who waits at a gate gives it away. */
+/* How often the thread has lost its processor. A thread that waits at a gate gives it away, which does not count. */
 static long n_preempted(void) {
         struct rusage u;
 
@@ -116,7 +116,8 @@ static long n_preempted(void) {
         return u.ru_nivcsw;
 }
 
-/* A thread that launches, and takes its time between the place and its packet: longer than a move takes (map-us). */
+/* A thread that launches, and waits between taking a place and writing its packet, for longer than a move takes
+ * (map-us). */
 static void *write_slowly(void *unused) {
         const View *v = &writer.v;
 
@@ -136,7 +137,8 @@ static void *write_slowly(void *unused) {
         return NULL;
 }
 
-/* Off and on again. Returns whether the writer kept to his time meanwhile, and until he has written once more. */
+/* Takes the queue off the device and puts it back. Returns whether the writer was in time meanwhile, and until it has
+ * written once more. */
 static bool move(uint32_t slot, PageSlot *p) {
         uint64_t n_slow = atomic_load(&writer.n_slow);
 
@@ -186,14 +188,14 @@ static void case_move_of_another(void) {
         moves_find_nothing(1);
 }
 
-/* As long as the driver has not answered; but a reservation does not wait for ever. */
+/* A reservation waits while the driver does not answer, but not for ever. */
 static void case_reserving_waits(void) {
         Raw r = start_runtime();
         View v = view_open(&r);
         char text[32];
         int failed = 0;
 
-        CHECK(reserve(&v.queue->hsa_queue, 1) == 0); /* what the linker has to say is known */
+        CHECK(reserve(&v.queue->hsa_queue, 1) == 0); /* the call site is known from here on */
         (void) snprintf(text, sizeof(text), "%d:hang:1", KFD_NR_UPDATE_QUEUE);
         CHECK(kfdsim_fail(text) == 0);
         hold(0, NSEC_INFINITY);
@@ -208,7 +210,8 @@ static void case_reserving_waits(void) {
         CHECK(now_ns() - begun < 10 * MOVE_WAIT_NS);
 }
 
-/* A program that never writes its packet is not waited for, and keeps no thread that reserves. */
+/* A move does not wait for ever for a program that never writes its packet, and no thread that reserves waits for
+ * ever. */
 static void case_never_written(void) {
         Raw r = start_runtime();
         View v = view_open(&r);
@@ -228,7 +231,8 @@ static void case_never_written(void) {
 #define N_IN_FLIGHT 8U
 #define WORK_NS     (5 * NSEC_PER_MSEC)
 
-/* What ROCr does with a queue under a lock, by release: it spins until the queue is past its last packet. */
+/* What ROCr does with a queue while it has a lock, in each release: it spins until the queue is past its last
+ * packet. */
 typedef struct Reclaim {
         const char *name;
         void (*begin)(AmdQueue *q, uint64_t last);
@@ -288,7 +292,7 @@ static KfdsimQueue in_driver(const View *v) {
         return q;
 }
 
-/* Memory is there, and used by what is in flight. */
+/* The queue has scratch memory, which launches in flight use. */
 static void have_scratch(AmdQueue *q, bool is_70) {
         q->caps = AMD_QUEUE_CAPS_CP | (is_70 ? AMD_QUEUE_CAPS_SW : 0);
         q->scratch_size = q->alt_scratch_size = 1 << 20;
@@ -321,14 +325,14 @@ static void reclaim_held(const Reclaim *reclaim) {
         CHECK(poll_until(thread_sleeps(POLLER) > looks + 400));
         CHECK(in_driver(&reclaimed).n_updates == n_updates && read_index(&reclaimed) < N_IN_FLIGHT);
 
-        /* By turns: the device is not given away until it is over. */
+        /* The queue is on the device in turns, until the reclaim is over. */
         CHECK(pthread_create(&thread, NULL, reclaim_thread, NULL) == 0);
         CHECK(pthread_join(thread, NULL) == 0);
         CHECK(poll_until(!in_driver(&reclaimed).mapped));
         KfdsimQueue q = in_driver(&reclaimed);
         printf("# ROCm %s: %lu updates\n", reclaim->name, q.n_updates - n_updates);
         CHECK(q.n_updates >= n_updates + 4 && (q.n_updates - n_updates) % 2 == 0);
-        CHECK(is_applied(0)); /* and the verdict was never another one */
+        CHECK(is_applied(0)); /* and the verdict was the same all the time */
         CHECK(proof->n_executed == N_IN_FLIGHT && proof->n_doubled == 0 && proof->n_late == 0);
 
         run_all(1);
@@ -351,7 +355,7 @@ static void case_reclaim_70_alt(void) {
         reclaim_held(reclaims + 3);
 }
 
-/* A verdict that comes while the queue is lent has the last word. */
+/* A verdict that comes while the queue is lent counts. */
 static void case_verdicts_while_lent(void) {
         Raw r = start_runtime();
         pthread_t thread;

@@ -10,7 +10,7 @@
 
 #define POLLER "xsched-kfd"
 
-/* It may have been on its way to sleep. */
+/* The thread may have been about to sleep. */
 #define SLACK 3U
 
 static void dispatch_and_finish(AqlQueue *q) {
@@ -37,7 +37,7 @@ static void case_unwatched(void) {
         CHECK(atomic_load(&slot()->outstanding) == PAGE_OUTSTANDING_UNTRACKED);
 }
 
-/* As long as the service watches a queue whose launches do not pass us; it looks rarely where nothing moves. */
+/* The layer looks while the service watches a queue whose launches do not pass the layer; rarely if nothing moves. */
 static void case_watched(void) {
         AqlCompletion *go;
         start(GFX90A);
@@ -51,16 +51,16 @@ static void case_watched(void) {
         fake_client_nudge(client);
         uint64_t before = thread_sleeps(POLLER), start_ns = now_ns();
         CHECK(poll_until(thread_sleeps(POLLER) > before + 200));
-        CHECK(now_ns() - start_ns > 200 * SHORT_NS / 2); /* no thread that spins */
+        CHECK(now_ns() - start_ns > 200 * SHORT_NS / 2); /* the thread did not spin */
         aql_completion_set(go, 0);
         finish(q);
         CHECK(poll_until(atomic_load(&slot()->outstanding) == 0));
 
-        /* The queue is idle, and no call would tell of a launch. */
+        /* The queue is idle, and no call would report a launch. */
         before = thread_sleeps(POLLER);
         CHECK(poll_until(thread_sleeps(POLLER) > before + 50));
 
-        /* Until the service does not watch any more. */
+        /* The layer looks until the service watches no more. */
         (void) page_slot_set_watch(slot(), 0);
         CHECK(poll_until(thread_is_asleep(POLLER)));
         before = thread_sleeps(POLLER);
@@ -83,8 +83,8 @@ static void case_held(void) {
         finish(q);
 }
 
-/* What a queue's launches are seen by: without a runtime's view of it, the queue's indices; and those of another kind
- * say nothing. */
+/* How launches of a queue are seen: without a runtime's view of the queue, by its indices; those of queues of other
+ * kinds tell nothing. */
 static void case_hooked(void) {
         KfdCreateQueue a;
         start(GFX90A);

@@ -25,7 +25,7 @@ static void case_fork(void) {
         if (pid == 0) {
                 Raw r = raw_open();
                 KfdCreateQueue a;
-                /* Nothing is held here, and nothing of the parent's is touched. */
+                /* In the child nothing is held, and nothing of the parent's is touched. */
                 CHECK(raw_create(&r, KFD_QUEUE_COMPUTE_AQL, sizeof(a), &a) == 0);
                 CHECK(raw_destroy(&r, a.queue_id) == 0);
                 CHECK(close(r.fd) == 0);
@@ -105,8 +105,7 @@ static void case_kill_held(void) {
         finish(q);
 }
 
-/* A process that is killed with the lock of the simulated device leaves it to the others, also where a sanitizer looks
- * on. */
+/* A process that is killed with the lock of the simulated device leaves the lock usable, also under a sanitizer. */
 _noreturn_ static void die_with_lock(void) {
         char path[256];
 
@@ -147,7 +146,7 @@ static void case_exit_held(void) {
 
         hold_all(1);
         dispatch(q, 20, SHORT_NS);
-        exit(0); /* with everybody's destructors */
+        exit(0); /* runs all destructors */
 }
 
 /* Children are made all the time while queues are held and let go, and use the device themselves. */
@@ -207,8 +206,8 @@ static void case_exec_held(void) {
 
 /* --- the service --- */
 
-/* A scheduler in a process of its own, which holds whatever comes for as long as it renews the lease: a while after it
- * was stopped, or at once when it is killed, everything runs. */
+/* A scheduler in a process of its own, which holds all queues while it renews the lease. All queues run again a while
+ * after it was stopped, and at once when it is killed. */
 static pid_t holder_start(void) {
         pid_t pid = fork();
         CHECK(pid >= 0);

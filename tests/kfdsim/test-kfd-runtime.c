@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The KFD layer and a runtime that nobody knows: which queues it takes for an HSA runtime's, by what the kernel is told
+ * The KFD layer and an unknown runtime: the layer finds an HSA runtime's queues by the arguments of the kernel's call
  * alone
  *
- * The program lays out what every HSA runtime does, and asks the kernel for the queue itself: as by
- * hsa_amd_queue_create() of ROCm 7.14 and 10, or whatever comes after. No function that makes queues is called.
+ * The program lays out memory as every HSA runtime does, and asks the kernel for the queue itself: as
+ * hsa_amd_queue_create() of ROCm 7.14 and 10 does, or any later function. No function that makes queues is called.
  */
 
 #include <dlfcn.h>
@@ -29,7 +29,7 @@ static uint64_t launches(void) {
         return n;
 }
 
-/* Whether a store to the signal passes a gate: there is no runtime behind, so that is all that happens. */
+/* Whether a store to the signal passes a gate. There is no runtime behind, so nothing else happens. */
 static bool is_gated(const Raw *r, View *v, HsaSignal signal) {
         CHECK(ioctl(r->fd, _IOC(_IOC_READ | _IOC_WRITE, KFD_IOCTL_BASE, KFD_NR_CREATE_QUEUE, sizeof(v->a)), &v->a) ==
                         0);
@@ -65,7 +65,7 @@ static void case_known(void) {
         }
 }
 
-/* One field in turn is not as an HSA runtime has it. */
+/* In turn one field differs from that of an HSA runtime. */
 static void case_unknown(void) {
         Raw r = start_runtime();
         char *nowhere = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -120,7 +120,8 @@ static void hold_that_hangs(void) {
         CHECK(poll_until(kfdsim_calls(&failed) > 0 && failed == KFD_NR_UPDATE_QUEUE));
 }
 
-/* The kernel takes its time, under our lock: a handler's launch to a queue that is not known yet does not wait. */
+/* The kernel is slow while the layer has its lock: a launch of a signal handler to a queue that is not known yet does
+ * not wait. */
 static void case_handler_meets(void) {
         Raw r = start_runtime();
         View v = view_new(&r), other = view_new(&(Raw){.fd = r.fd, .memory = r.memory + 32768});
@@ -155,7 +156,7 @@ static View make_known(const Raw *r) {
         return v;
 }
 
-/* The first doorbell says that they pass us, also where the queue has been looked at. */
+/* The first doorbell shows that doorbells pass the layer, also if the queue was polled before. */
 static void case_hooked(void) {
         Raw r = start_runtime();
         View v = make_known(&r);
@@ -171,7 +172,8 @@ static void case_hooked(void) {
         CHECK(raw_destroy(&r, v.a.queue_id) == 0);
 }
 
-/* Who takes places by exchanging the write index, or by storing it, goes on without a runtime that we find, too. */
+/* Programs that take places by exchanging the write index, or by storing it, go on also without a runtime that the
+ * layer finds. */
 static void case_indices(void) {
         Raw r = start_runtime();
         View v = make_known(&r);
@@ -190,7 +192,7 @@ static void case_indices(void) {
         CHECK(raw_destroy(&r, v.a.queue_id) == 0);
 }
 
-/* As by DEBUG_CLR_DIRECT_DOORBELL: what the device has taken nobody has rung for in front of us. */
+/* As with DEBUG_CLR_DIRECT_DOORBELL: the device has taken packets that no doorbell in front of the layer announced. */
 static void case_past_us(void) {
         Raw r = start_runtime();
         View v = make_known(&r);
@@ -199,7 +201,7 @@ static void case_past_us(void) {
         (void) page_slot_set_watch(fake_slot(client->f, 0), WATCH_ALL);
         fake_client_nudge(client);
         CHECK(poll_until(atomic_load(&fake_slot(client->f, 0)->outstanding) == 1));
-        CHECK(is_hooked(HOOKED_CREATE)); /* it may be rung for yet */
+        CHECK(is_hooked(HOOKED_CREATE)); /* a doorbell may still announce it */
         __atomic_store_n(&v.queue->read_index, 1, __ATOMIC_SEQ_CST);
         CHECK(poll_until(is_hooked(HOOKED_POLL)));
         __atomic_store_n(&v.queue->write_index, 2, __ATOMIC_SEQ_CST);
@@ -226,7 +228,7 @@ static uint32_t userq(int fd, uint32_t op, uint32_t id, uint32_t ip_type) {
         return u.a.op;
 }
 
-/* Those of amdgpu's DRM driver: named as queues that nothing holds, until they or their files are gone. */
+/* Queues of amdgpu's DRM driver are registered as queues that nothing holds, until they or their files are gone. */
 static void case_drm(void) {
         start(GFX90A);
         int fd = open(RENDER_NODE, O_RDWR | O_CLOEXEC), other = open(RENDER_NODE, O_RDWR | O_CLOEXEC);
@@ -245,7 +247,7 @@ static void case_drm(void) {
         (void) userq(fd, DRM_USERQ_CREATE, 0, DRM_USERQ_COMPUTE);
         CHECK(scheduler_until(s, client->n_gone == 2 && n_registered() == 1));
 
-        /* What fails is as it was, and others have ioctls of that number. */
+        /* A failed call changes nothing, and other drivers have ioctls of that number. */
         errno = 0;
         CHECK(ioctl(fd, userq_request(), &(char[72]){9}) < 0 && errno == EINVAL);
         CHECK(ioctl(fd, userq_request(), NULL) < 0);

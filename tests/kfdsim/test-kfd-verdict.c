@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What the KFD layer does with verdicts, and what it tells the service
+ * The KFD layer carries out verdicts, and reports to the service
  */
 
 #include <pthread.h>
@@ -31,7 +31,7 @@ static void case_hold(void) {
                 finish(b);
         }
 
-        /* One alone. */
+        /* One queue alone is held. */
         hold(0, NSEC_INFINITY);
         CHECK(poll_until(is_applied(0)));
         dispatch(a, 5, SHORT_NS);
@@ -42,7 +42,7 @@ static void case_hold(void) {
         finish(a);
 }
 
-/* The runtime's own word about its queue is remembered, and counts when the hold is over. */
+/* The runtime's own update of its queue is remembered, and counts when the hold is over. */
 static void case_update(void) {
         start(GFX90A);
         AqlQueue *q = queue();
@@ -71,7 +71,7 @@ static KfdsimQueue in_driver(uint32_t id) {
         return q;
 }
 
-/* Percentage and priority are the application's, as of its last word, whenever that was. */
+/* Percentage and priority are those of the application's last call, whenever that was. */
 static void case_remembered(void) {
         KfdCreateQueue a;
         KfdsimQueue q;
@@ -104,7 +104,7 @@ static void case_remembered(void) {
         CHECK(q.percentage == 55 && q.priority == 3);
 }
 
-/* Each call costs all processes of a GPU: none is made for what is so already. */
+/* Each call costs all processes of a GPU: no call is made that would change nothing. */
 static void case_unchanged(void) {
         start(GFX90A);
         AqlQueue *q = queue();
@@ -146,7 +146,7 @@ static void case_destroy_held(void) {
         uint64_t done = aql_queue_executed(b);
         CHECK(aql_queue_destroy(a) == 0);
         CHECK(scheduler_until(s, client->n_queues == 1));
-        CHECK(stands_still(b) && aql_queue_executed(b) == done); /* a queue that goes lets no other go */
+        CHECK(stands_still(b) && aql_queue_executed(b) == done); /* the end of a queue releases no other */
 
         /* Its number is used again, by a queue that has never been held. */
         run_all(2);
@@ -168,13 +168,13 @@ static void case_create_held(void) {
         }
         CHECK(stands_still(storm[0]) && aql_queue_executed(storm[0]) == 0);
 
-        /* The first verdict of its own: run, though the other is held. */
+        /* Its first own verdict is run, although the other queue is held. */
         CHECK(scheduler_until(s, n_registered() == ELEMENTSOF(storm) + 1));
         for (size_t i = 0; i < ELEMENTSOF(storm); i++)
                 finish(storm[i]);
         CHECK(aql_queue_executed(q) == 0);
 
-        /* Without one: let go with the last that is held, or when that is destroyed. */
+        /* Without a verdict of its own, it is released with the last held queue, or when that is destroyed. */
         fake_scheduler_disown(s);
         AqlQueue *late = bare_queue();
         dispatch(late, 3, SHORT_NS);
@@ -183,8 +183,8 @@ static void case_create_held(void) {
         finish(late);
 }
 
-/* A queue that is made while its device is held, by arguments that are not all there, or may not be written: the
- * kernel's answer, and no crash. */
+/* A queue is made while its device is held, by arguments that are not all in memory, or cannot be written: the call
+ * gets the kernel's answer, and does not crash. */
 static void case_create_held_nowhere(void) {
         KfdCreateQueue a;
         start(GFX90A);
@@ -243,7 +243,7 @@ static void case_edges(void) {
         finish(q);
         CHECK(poll_until(fake_take_edge(client->f, 0)));
 
-        /* Ready by its index alone, and idle. */
+        /* The queue is seen to be ready and idle by its index alone. */
         for (int i = 0; i < 10; i++) {
                 dispatch(q, 4, SHORT_NS);
                 CHECK(poll_until(fake_take_edge(client->f, 0)));
@@ -253,7 +253,7 @@ static void case_edges(void) {
         CHECK(poll_until(atomic_load(&slot->completed) == 40));
         CHECK(atomic_load(&slot->mean_ns) > 0);
 
-        /* Ready while it is held, and known to be when it is let go. */
+        /* The queue becomes ready while it is held, and is known to be ready when it is released. */
         hold_all(1);
         dispatch(q, 4, SHORT_NS);
         CHECK(poll_until(outstanding(0) == 4));
@@ -261,7 +261,7 @@ static void case_edges(void) {
         CHECK(poll_until(outstanding(0) == 0));
         finish(q);
 
-        /* Without a watch the state is unknown. */
+        /* Without a watch the state is not known. */
         (void) page_slot_set_watch(slot, 0);
         CHECK(poll_until(outstanding(0) == PAGE_OUTSTANDING_UNTRACKED));
 }
@@ -277,7 +277,7 @@ static void *storm_thread(void *unused) {
         for (unsigned i = 0; i < STORM_ROUNDS; i++) {
                 AqlQueue *q = bare_queue();
                 dispatch(q, 1 + i % 4, SHORT_NS / 10);
-                if (i % 8 != 7) /* each eighth is destroyed with what it has to do */
+                if (i % 8 != 7) /* each eighth queue is destroyed with work left */
                         finish(q);
                 CHECK(aql_queue_destroy(q) == 0);
         }
@@ -285,7 +285,7 @@ static void *storm_thread(void *unused) {
         return NULL;
 }
 
-/* Queues come and go as fast as threads can make them, while whatever is there is held and let go. */
+/* Threads make and destroy queues as fast as they can, while all present ones are held and released. */
 static void case_storm(void) {
         pthread_t threads[STORM_THREADS];
         start(GFX90A);

@@ -95,7 +95,7 @@ static void case_some_queues(void) {
         busy_stop(b, pid);
 }
 
-/* Another object, of another process, finds out what was left. */
+/* Another object, of another process, finds what the first has left suspended. */
 typedef struct Suspender {
         pid_t target;
         _Atomic bool done;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Queues of another process: CRIU_OP through an fd taken by pidfd_getfd, DBG_TRAP, and what becomes of both when the
- * caller dies */
+/* Queues of another process: CRIU_OP through an fd taken by pidfd_getfd, DBG_TRAP, and both when the caller dies */
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -129,7 +128,7 @@ static void case_criu_death(void) {
         busy_stop(b, p->target);
 }
 
-/* In the middle of the call, which takes long: what it began is a pause like any other. */
+/* The caller is killed in the middle of a long call: the pause that it began is like any other. */
 static void case_criu_killed(void) {
         Busy *b = shared_new(sizeof(*b));
         Pauser *p = shared_new(sizeof(*p));
@@ -140,13 +139,14 @@ static void case_criu_killed(void) {
 
         check(busy_stands_still(b));
         check(child_kill(pauser) == -SIGKILL);
-        /* On a busy machine it may not have got there. */
+        /* On a busy machine the call may not have begun the pause. */
         int r = criu_traced(p->target, fd, KFD_CRIU_UNPAUSE);
         check((r == 0 || r == -EINVAL) && busy_goes_on(b));
         busy_stop(b, p->target);
 }
 
-/* Its GPU part cannot answer, and is stopped nevertheless; it ends nothing before it is mapped again. */
+/* The engine of a process that is stopped by a signal cannot answer, and its queue is stopped nevertheless; no dispatch
+ * ends before the queue is mapped again. */
 static void case_criu_stopped(void) {
         Busy *b = shared_new(sizeof(*b));
         b->duration_ns = 5 * NSEC_PER_MSEC;
@@ -199,7 +199,7 @@ static int resume_all(const Debugger *d) {
         return trap(d, KFD_DBG_TRAP_RESUME_QUEUES, &t);
 }
 
-/* Sees all queues, which are no longer new then; returns their number. */
+/* Takes a snapshot of all queues, which are no longer new then; returns their number. */
 static uint32_t see_queues(const Debugger *d, KfdQueueSnapshot *s, uint32_t n) {
         KfdDbgTrap t = {.queue_snapshot = {.exception_mask = KFD_EXCEPTION_MASK(KFD_EXCEPTION_QUEUE_NEW),
                                         .snapshot_buf_ptr = (uint64_t) (uintptr_t) s,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Processes on one simulated GPU: turns by round-robin quanta, and what the end of one of them leaves to the others
+ * Processes on one simulated GPU: turns by round-robin quanta, and the GPU after the end of one of them
  */
 
 #include <fcntl.h>
@@ -17,7 +17,7 @@ static void nap(uint64_t ns) {
         (void) nanosleep(&ts, NULL);
 }
 
-/* Two busy processes; the second's part of what both executed, in percent of time. */
+/* Runs two busy processes. Returns the second one's part of the executed time, in percent. */
 static unsigned share_of_second(uint64_t first_ns, uint64_t second_ns) {
         Busy *b = shared_new(2 * sizeof(*b));
         pid_t pid[2];
@@ -110,7 +110,7 @@ static void case_stopped_holder(void) {
         busy_stop(b + 1, pid[1]);
 }
 
-/* The dead are forgotten: more processes come and go than there is room for at a time. */
+/* Dead processes are forgotten: more processes come and go than there is room for at a time. */
 static void open_and_leave(void *userdata) {
         _cleanup_close_ int fd = open("/dev/kfd", O_RDWR | O_CLOEXEC);
         check(fd >= 0);
@@ -121,7 +121,7 @@ static void case_many_processes(void) {
                 check(child_wait(child_start(open_and_leave, NULL)) == 0);
 }
 
-/* A child has nothing of its parent's: it opens its own device, and the parent's queues go on. */
+/* A child shares nothing with its parent: it opens a device of its own, and the parent's queues go on. */
 static void child_of_user(void *userdata) {
         AqlDevice d = device_open(0);
         AqlQueue *q = queue_open(&d);

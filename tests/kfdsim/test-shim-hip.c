@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The KFD layer under Debian's own HIP: the queue of a stream is captured, held in the driver and at the gate, and let
- * go
+ * The KFD layer under Debian's own HIP: the queue of a stream is captured, held in the driver and at the gate, and
+ * released
  *
  * To be run with libxsched-kfd.so and libkfdsim.so preloaded; the service does what the test says.
  */
@@ -185,7 +185,7 @@ static void case_forked(void) {
         wait_for(pid);
 }
 
-/* After a hold, by queues that HIP makes for them then. */
+/* Copies after a hold, on queues that HIP makes for them then. */
 static void case_copies(void) {
         hip_start();
         uint32_t n = client->n_queues;

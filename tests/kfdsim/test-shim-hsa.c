@@ -39,7 +39,7 @@ static XschedCounters counters(void) {
         return c;
 }
 
-/* With HSA_BY_HANDLE as who has looked the runtime's functions up by dlsym() on its handle: past what is preloaded. */
+/* With HSA_BY_HANDLE the functions are looked up by dlsym() on the runtime's handle, past the preloaded layer. */
 static struct {
         typeof(&hsa_signal_store_relaxed) store_relaxed, store_screlease, store_release, silent;
         typeof(&hsa_queue_add_write_index_relaxed) add;
@@ -69,8 +69,8 @@ static void find_calls(void) {
 
 static void (*store)(hsa_signal_t, hsa_signal_value_t);
 
-/* Who takes a place of the ring again comes after who had it before, by way of the device, which the thread sanitizer
- * does not see. */
+/* A thread that reuses a place of the ring comes after the thread that had it before, because the device is in between;
+ * the thread sanitizer does not see that. */
 #define PLACES 256U
 static _Atomic uint64_t places[PLACES];
 
@@ -210,7 +210,7 @@ static void case_polling(void) {
         CHECK(poll_until(thread_is_asleep(POLLER)));
 }
 
-/* Whatever function rings: the edge, the count, the gate. */
+/* Each function that rings makes the edge, counts, and passes the gate. */
 static void case_stores(void) {
         pthread_t thread;
         start_watched();
@@ -348,7 +348,7 @@ static void case_function(void) {
         finish_at_once();
 }
 
-/* As many packets that wait for a signal. */
+/* Writes n packets that wait for a signal. */
 static hsa_signal_t block(uint64_t n) {
         uint64_t index = calls.add(queue, n);
         hsa_signal_t signal;
@@ -365,7 +365,7 @@ static hsa_signal_t block(uint64_t n) {
         return signal;
 }
 
-/* What a profiler has not put into the queue yet may run on: the drain does not end before. */
+/* Packets that a profiler has not yet put into the queue may still run: the drain does not end before. */
 static void case_drain_inside(void) {
         const char *tool = getenv("HSA_TOOL") ? getenv("HSA_TOOLS_LIB") : NULL;
         if (!tool)
@@ -399,13 +399,13 @@ static void case_bound(void) {
                 uint64_t begun = now_ns();
                 dispatch();
                 uint64_t write = hsa_queue_load_write_index_scacquire(queue);
-                /* Or nothing has moved for so long that the bound gave way. */
+                /* The bound may also have given way, because nothing moved for long. */
                 CHECK(write - hsa_queue_load_read_index_scacquire(queue) <= 3 ||
                                 now_ns() - begun >= 10 * NSEC_PER_MSEC);
         }
         finish();
 
-        /* A barrier waits for what a later launch of this very thread would do: the bound gives way. */
+        /* A barrier waits for a later launch of this same thread: the bound gives way. */
         hsa_signal_t signal = block(3);
         dispatch();
         hsa_signal_store_relaxed(signal, 0);
@@ -459,8 +459,8 @@ static void case_room(void) {
 #define NAP_NS_MAX    (100U * NSEC_PER_USEC)
 #define WAIT_FOR_ROOM 20U /* us */
 
-/* Of executions that are known. A profiler's proxy takes packets off its own ring at once, and Debian 12's ends the
- * process when the real one has no room for them. */
+/* Limit of packets in flight, by known executions. A profiler's proxy takes packets off its own ring at once, and
+ * Debian 12's ends the process when the real ring has no room for them. */
 #define IN_FLIGHT_MAX (PLACES / 4)
 
 static bool has_room(void) {
@@ -541,7 +541,7 @@ static void case_release(void) {
         suspend_and_resume();
 }
 
-/* As by DEBUG_CLR_DIRECT_DOORBELL: past every function. */
+/* Stores to the doorbell past every function, as with DEBUG_CLR_DIRECT_DOORBELL. */
 static void store_directly(hsa_signal_t signal, hsa_signal_value_t value) {
         const uint64_t *words = (const uint64_t *) (uintptr_t) signal.handle;
 
@@ -578,8 +578,8 @@ int test_main(int argc, char *argv[]) {
                         CASE(release_unseen),
         };
         const char *self[] = {argv[0], argv[1], NULL};
-        /* Loaded so, its runtime calls libc past what is preloaded: a queue is known by the runtime's table alone, and
-         * has a gate. The last two cases take it off the device. */
+        /* With HSA_DEEPBIND the runtime calls libc past the preloaded layer: a queue is known by the runtime's table
+         * alone, and only has a gate. The last two cases, which take it off the device, are left out. */
         size_t n = ELEMENTSOF(cases) - (getenv("HSA_DEEPBIND") ? 2 : 0);
 
         return bus_cases_run(cases, n, self, argc > 2 ? argv[2] : NULL);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What hal/kfd-topology reads of GPUs is what the real libhsakmt says of them
+ * hal/kfd-topology reads the same of GPUs as the real libhsakmt
  *
- * This is all that xsched would want of that library, which for it opens /dev/kfd.
+ * xsched needs nothing else that this library has; and the library would open /dev/kfd for it.
  */
 
 #include <hsakmt.h>

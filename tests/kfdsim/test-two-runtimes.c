@@ -4,8 +4,8 @@
  * Two copies of HIP, each with an HSA runtime of its own, in one process: as when a Python wheel brings its own and MPI
  * the system's
  *
- * SYSTEM_HIP and SECOND_HIP are their paths (second-copy). The one that was loaded last is used first: the other's
- * runtime is not initialised then, and whoever is led there by mistake fails. To be run with libkfdsim.so preloaded,
+ * SYSTEM_HIP and SECOND_HIP are their paths (second-copy). The copy that was loaded last is used first: the other's
+ * runtime is not initialised then, so calls that get there by mistake fail. To be run with libkfdsim.so preloaded,
  * natively, and with libxsched-kfd.so in front: then each copy's launches wait at the gate.
  */
 
@@ -145,7 +145,7 @@ static void case_private_second_first(void) {
         use(RTLD_LOCAL, RTLD_LOCAL, false);
 }
 
-/* With mpi4py, say, after the wheel: what the wheel's own calls lead to has been settled before. */
+/* As when mpi4py is loaded after the wheel: the wheel's own calls are bound before. */
 static void case_system_comes_global(void) {
         use(RTLD_GLOBAL, RTLD_LOCAL, false);
 }

@@ -4,8 +4,9 @@
  * The turn: which process executes on a GPU
  *
  * A holder that has used its quantum hands the turn to the next process that wants it, and one with nothing to do gives
- * it back. Who wants the turn and sees the holder keep it for several quanta takes it: that holder is dead, or stopped
- * by a signal, and is no longer taken to want the turn until it says so again. So the death of no process stops a GPU.
+ * it back. A process that wants the turn, and sees the holder keep it for several quanta, takes it: such a holder is
+ * dead, or stopped by a signal. It does not count as wanting the turn until it says so again. So the death of no
+ * process stops a GPU.
  */
 
 #include <linux/futex.h>

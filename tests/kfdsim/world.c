@@ -179,9 +179,10 @@ SimWorld *sim_world(void) {
         return world;
 }
 
-/* The thread sanitizer of gcc 12 does not see that who waits with a timeout has the lock of an owner that has died. It
- * would end the process when that lets the lock go, which then has an owner that has died: and so all others, one after
- * the other. The simulator itself is built without it, and runs in processes that have it: so they are asked. */
+/* The thread sanitizer of gcc 12 does not see that a thread which waits with a timeout gets the lock of an owner that
+ * has died. When the thread then releases the lock, the sanitizer would end the process, with the lock's owner dead
+ * again: and so all processes, one after the other. The simulator is built without the sanitizer, but runs in processes
+ * that have it, and tells it of the lock. */
 #define TSAN_TRY_LOCK (1U << 4) /* sanitizer/tsan_interface.h: __tsan_mutex_try_lock */
 extern void __tsan_mutex_pre_lock(void *lock, unsigned flags) __attribute__((weak));
 extern void __tsan_mutex_post_lock(void *lock, unsigned flags, int recursion) __attribute__((weak));
@@ -193,8 +194,9 @@ static void note_taken(pthread_mutex_t *lock) {
         __tsan_mutex_post_lock(lock, TSAN_TRY_LOCK, 0);
 }
 
-/* If an owner is killed between letting go and waking the next one, the kernel wakes the next one only if no process
- * has taken the lock meanwhile. So a sleeper looks again by itself, now and then. */
+/* Takes the lock. If an owner is killed after it has released the lock and before it has woken the next thread, the
+ * kernel wakes that one only if no process has taken the lock meanwhile. So a sleeper looks again by itself, now and
+ * then. */
 void sim_lock(void) {
         int r;
 

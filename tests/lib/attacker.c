@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * A client that does what no honest one does, for tests and benchmarks
+ * A hostile client, for tests and benchmarks
  *
  *   attacker [-d DEVICE] [-c CLIENTS] [-q QUEUES] [-n WAITERS] [-l LEVEL] MODE
  *
@@ -159,8 +159,8 @@ static void crowd_fd(int fd) {
         free(copies);
 }
 
-/* Without a library: a ring of submissions that nothing completes. Kernels before 6.7, and those that forbid it, know
- * no such waits. */
+/* Makes waiters by io_uring, without a library: by submissions that never complete. Kernels before 6.7, and those that
+ * forbid io_uring, have no such waits. */
 static void crowd_futex(_Atomic uint32_t *word) {
         const unsigned entries = 4096;
 
@@ -240,8 +240,8 @@ static void register_all(void) {
                 fail("calloc", -ENOMEM);
 }
 
-/* The crowd's copies keep the eventfd and our end of the lifeline open; for the service to see the end, the connection
- * of the pair is shut. A process of its own, because only its end takes the crowd away. */
+/* Runs in a process of its own, because only its end removes the crowd. The crowd's copies keep the eventfd and our end
+ * of the lifeline open, so the connection of the pair is shut for the service to see the end. */
 static void leave_and_come(void) {
         pid_t pid = fork();
 
@@ -296,7 +296,7 @@ static int open_file(unsigned long n, const char *file) {
         return fd;
 }
 
-/* A process in the cgroup, with as many clients as were asked for or with none. */
+/* Starts a process in the cgroup, with the clients that were asked for, or with none. */
 static pid_t start_in(int procs, bool clients) {
         int pipes[2];
         char byte = 0;
@@ -338,8 +338,8 @@ static void prepare_move(void) {
                 (void) snprintf(movers[i], sizeof(movers[i]), "%d", (int) start_in(procs[i], true));
 }
 
-/* Who is put where he is already is as good as one who comes, and costs less. In turns: two events that are alike are
- * one. */
+/* Moving a process into the cgroup that it is in makes the same event as a move, and costs less. The cgroups alternate,
+ * because the kernel merges two equal events. */
 static void move(void) {
         for (unsigned i = 0; i < 2; i++, n_strikes++)
                 if (write(procs[i], movers[i], strlen(movers[i])) < 0)

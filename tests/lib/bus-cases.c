@@ -34,7 +34,7 @@ _noreturn_ static void exec_case(const BusCase *c, const PrivateBus *b, const ch
         (void) snprintf(pid, sizeof(pid), "%d", (int) b->pid);
         (void) setenv("TEST_BUS_PID", pid, true);
         (void) setenv("XSCHED_BUS_ADDRESS", b->address, true);
-        /* Forks with threads are what is tested here, and nothing is ever torn down. */
+        /* The tests fork with threads, and nothing is ever torn down. */
         (void) setenv("TSAN_OPTIONS", "die_after_fork=0:halt_on_error=1", true);
         (void) setenv("ASAN_OPTIONS", "detect_leaks=0:abort_on_error=1", true);
         if (c->environment)
@@ -44,7 +44,7 @@ _noreturn_ static void exec_case(const BusCase *c, const PrivateBus *b, const ch
         _exit(127);
 }
 
-/* A new bus for each: some end it. */
+/* Starts a new bus for each case: some cases end theirs. */
 static bool spawn_case(const BusCase *c, const char *const *self) {
         PrivateBus b;
 

@@ -4,7 +4,7 @@
 /*
  * Cases that are processes of their own, each on a bus of its own
  *
- * That is what a client is: one per process, and never torn down. The program calls itself for each case, so that
+ * A client exists once per process, and is never torn down. The program executes itself for each case, so that
  * constructors see the case's environment.
  */
 

@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * Waiting for what has no event: a condition, looked at again and again until a deadline far beyond any honest delay
+ * Deadline: waits for a condition that has no event, by looking again and again, until a deadline far beyond any honest
+ * delay
  */
 
 #include <sched.h>
@@ -11,7 +12,7 @@
 
 #define TEST_DEADLINE_NS (20 * NSEC_PER_SEC)
 
-/* True as soon as `condition` is; false when it was not before the deadline. */
+/* Returns true as soon as `condition` is true; false when it was not before the deadline. */
 #define poll_until(condition)                                                                                          \
         ({                                                                                                             \
                 uint64_t _until = now_ns() + TEST_DEADLINE_NS;                                                         \

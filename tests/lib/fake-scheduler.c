@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The service's side of the bus, at the test's word
+ * The service's side of the bus, as the test says
  */
 
 #include <poll.h>

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The service's side of the bus, at the test's word: registers whatever comes, or refuses it
+ * The service's side of the bus: registers clients and queues, or refuses them, as the test says
  *
  * It runs on the test's own thread, inside scheduler_until(), so that a test reads what it has recorded without locks.
  */
@@ -30,7 +30,7 @@ typedef struct FakeScheduler {
         FakeClient clients[FAKE_CLIENTS_MAX];
         unsigned n_clients;
         unsigned n_refused;
-        char refused[64], taken[64];                         /* whose last registration was */
+        char refused[64], taken[64];                         /* whose last registration was refused, taken */
         char device[64], backend[64], label[64], hooked[16]; /* of the last queue */
         int32_t priority_hint;
         uint32_t level, kfd_gpu_id, kfd_queue_id;
@@ -53,7 +53,7 @@ DEFINE_TRIVIAL_CLEANUP_FUNC(FakeScheduler *, fake_scheduler_free);
 void fake_scheduler_own(FakeScheduler *s);
 void fake_scheduler_disown(FakeScheduler *s);
 
-/* What a restart with a file-descriptor store does: a new connection, the same clients. */
+/* Does what a restart with a file-descriptor store does: a new connection, and the same clients. */
 void fake_scheduler_reconnect(FakeScheduler *s, const char *address);
 
 void fake_client_nudge(FakeClient *c);

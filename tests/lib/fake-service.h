@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The service's side of the data plane, without a service: a page, an eventfd, and verdicts at the test's word
+ * The service's side of the data plane, without a service: a page, an eventfd, and verdicts as the test says
  *
  * Both sides of the page are mapped separately, as in two processes, so that an address of one side never works by
  * chance on the other.
@@ -17,7 +17,7 @@ typedef struct FakeService {
         uint32_t words[PAGE_SLOTS_MAX]; /* what it wrote last */
 } FakeService;
 
-/* Abort the test program on failure: nothing can be tested without. */
+/* Abort the test program on failure. */
 FakeService *fake_service_new(void);
 FakeService *fake_service_free(FakeService *f);
 DEFINE_TRIVIAL_CLEANUP_FUNC(FakeService *, fake_service_free);

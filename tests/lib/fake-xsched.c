@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * A libxsched for tests: the same functions, with a service of its own behind them that does the worst it may
+ * A libxsched for tests: the same functions, with a service of its own behind them that does the worst that a service
+ * may do
  *
  * It is found in place of the real one (LD_LIBRARY_PATH). XSCHED_FAKE says what it does, words separated by commas:
  *
@@ -12,8 +13,8 @@
  *   seed=N     for the random times
  *
  * and it writes what it has seen to the file XSCHED_FAKE_REPORT names when the process exits, one "name value" a line:
- * what must add up (no completion without a launch, nothing outstanding at the end, one end for each drain) is checked
- * by whoever reads it.
+ * The reader of the file checks that the numbers add up: no completion without a launch, nothing outstanding at the
+ * end, one end for each drain.
  */
 
 #include <pthread.h>
@@ -319,7 +320,7 @@ uint64_t xsched_queue_lead(XschedQueue *q) {
         return 0;
 }
 
-/* Too late, and by a thread of its own. */
+/* Calls look() too late, and on a thread of its own. */
 static void *look_for_ever(void *unused) {
         for (;;) {
                 const struct timespec ts = {.tv_nsec = SPELL_NS};

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The conformance suite's own: a device with queues, what was submitted to them, and the accounts at the end
+ * Hal bench: a device with queues for the conformance suite, the submitted work, and the accounts at the end
  */
 
 #include <stdatomic.h>
@@ -23,7 +23,7 @@ typedef struct Bench {
         uint64_t work[BENCH_QUEUES_MAX];      /* their length, summed */
 } Bench;
 
-/* What is being tested; the rest of the suite's arguments. */
+/* driver: the driver under test. The others are the rest of the suite's arguments. */
 extern const HalDriver *driver;
 extern bool suite_is_long;
 
@@ -40,8 +40,8 @@ void bench_run_to_end(Bench *b);         /* lets go of all, and waits */
 uint64_t suite_seed(void);
 uint64_t next_random(uint64_t *seed);
 
-/* Random holds and releases of random batches, with work coming in all the time and, where that can be, calls that
- * fail. */
+/* Holds and releases random batches at random, while work comes in all the time. Some calls fail, if the driver can
+ * inject failures. */
 void bench_random_cycles(Bench *b, unsigned n_cycles, uint64_t seed);
 
 /* hal-suite-process.c: a process of the suite's own, that runs role(), and its shared memory. */

@@ -166,7 +166,7 @@ uint64_t fake_queue_progress(HalQueue *q) {
 
 /* --- the backend --- */
 
-/* What a driver does for one queue. Everybody goes on while the call is under way, this queue included. */
+/* Does what a driver does for one queue. All queues go on during the call, this one included. */
 static int fake_apply(HalQueue *q, bool held) {
         FakeQueue *f = fake_queue(q);
         FakeDevice *d = f->device;

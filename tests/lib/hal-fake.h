@@ -7,7 +7,7 @@
  * Time is simulated: it goes on by fake_device_run() and by the cost of holds and releases, and by nothing else. Each
  * queue is an engine of its own that works through its dispatches in order, one at a time, at full speed; a hold stops
  * it in the middle of a dispatch, a release goes on from there. There is no interference between queues, no memory and
- * no caches: what it is good for is counting, to the nanosecond, what was done when and how often.
+ * no caches: the device counts, to the nanosecond, when and how often each dispatch was done.
  *
  * Thread safety: every function may be called from any thread.
  */

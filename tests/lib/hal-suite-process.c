@@ -3,8 +3,8 @@
 /*
  * The conformance suite of HAL backends: several processes, and processes that end
  *
- * Each is the program called again, so that no runtime comes into it half alive. What they share is what the backend
- * makes them share: the simulated GPUs, the CPU's OpenCL device, or nothing.
+ * Each process executes the program again, so that no runtime is half alive in it. The processes share what the
+ * backend's device gives them: the simulated GPUs, the CPU's OpenCL device, or nothing.
  */
 
 #include <inttypes.h>
@@ -88,7 +88,7 @@ static void work_cycles(Shared *shared, uint64_t seed) {
         bench_free(b);
 }
 
-/* A child that ends, in whatever way, lets nothing go that is its parent's, and takes nothing along. */
+/* A child that ends, in any way, neither releases queues of its parent, nor takes any away. */
 static void work_fork(void) {
         Bench *b = bench_new(2);
 
@@ -180,7 +180,7 @@ static void test_fork(void **state) {
         (void) munmap(shared, sizeof(Shared));
 }
 
-/* A process that comes after one that ended while it was held finds a device that works. */
+/* After a process has ended while it was held, the device works for the next one. */
 static void test_end(void **state) {
         Shared *shared = shared_memory_new();
         int killed[2];

@@ -3,8 +3,8 @@
 /*
  * The conformance suite of HAL backends: holds that come from a service, by way of libxsched
  *
- * A worker has the queues, and is libxsched's client; the suite itself is the service. What is held runs again when the
- * service does not renew its lease, as one that is stopped, and when it is gone.
+ * A worker has the queues, and is libxsched's client; the suite itself is the service. Held queues run again when the
+ * service does not renew the lease, as when it is stopped, and when it is gone.
  */
 
 #include <pthread.h>
@@ -49,7 +49,7 @@ static void run(Bench *b, uint64_t ns) {
         (void) pthread_mutex_lock(&lock);
         driver->run(b->device, ns);
         (void) pthread_mutex_unlock(&lock);
-        (void) nanosleep(&pace, NULL); /* for who waits for the lock */
+        (void) nanosleep(&pace, NULL); /* for a thread that waits for the lock */
 }
 
 static uint64_t all_done(Bench *b) {
@@ -84,7 +84,7 @@ void suite_service_worker(Shared *shared) {
                 run(b, 2 * WORK_NS);
                 atomic_store(&shared->progress, all_done(b));
         }
-        /* Whatever was said, the queues run now. */
+        /* Whatever the last verdict was, the queues run now. */
         for (size_t i = 0; i < b->n; i++)
                 while (bench_done(b, i) < b->submitted[i])
                         run(b, NSEC_PER_MSEC);
@@ -152,13 +152,13 @@ static void order(Service *v, Verdict verdict, uint64_t lease_ns) {
         fake_client_nudge(v->client);
 }
 
-/* Held, where the backend can: what ends is at most what had begun. */
+/* Holds the queues. If the backend can stop work, at most launches that had begun end from now on. */
 static void hold(Service *v, uint64_t lease_ns) {
         order(v, VERDICT_HOLD, lease_ns);
         assert_true(scheduler_until(v->s, is_applied(v)));
 }
 
-/* What the worker has said of its progress is behind by what was under way at most. */
+/* Checks that the queues stand still. The worker's reports may be behind by the launches that were under way. */
 static void assert_stands(const Service *v) {
         struct timespec ts = ns_to_timespec(60 * NSEC_PER_MSEC);
         uint64_t before = atomic_load(&v->shared->progress);
@@ -187,7 +187,7 @@ static void test_verdicts(void **state) {
         finish(v);
 }
 
-/* Stopped: it says nothing more, and its socket stays. */
+/* The service is stopped: it sends nothing more, and its socket stays open. */
 static void test_stopped(void **state) {
         Service *v = *state;
 
@@ -205,7 +205,7 @@ static void test_killed(void **state) {
         finish(v);
 }
 
-/* A new one takes the clients over: neither held for longer than anybody says so, nor lost. */
+/* A new service takes the clients over: they are neither held for longer than a service says, nor lost. */
 static void test_restarted(void **state) {
         Service *v = *state;
 

@@ -102,7 +102,7 @@ void bench_assert_all_done(Bench *b) {
                 assert_done(b, i);
 }
 
-/* One after the other, so that the look at what is done begins where the last one ended. */
+/* Checks one queue after the other, so that each look begins where the last one ended. */
 void bench_run_to_end(Bench *b) {
         assert_int_equal(driver->ops->release(b->queues, b->n), 0);
         for (size_t i = 0; i < b->n; i++)
@@ -144,7 +144,7 @@ static void test_hold_stops(void **state) {
                         bench_submit(b, i, NSEC_PER_MSEC);
         driver->run(b->device, NSEC_PER_MSEC * 3 / 2);
 
-        /* Half of them: the others are not touched. */
+        /* Holds half of the queues: the others are not touched. */
         assert_int_equal(driver->ops->hold(b->queues, QUEUES / 2), 0);
         uint64_t finished[QUEUES], progress[QUEUES];
         for (size_t i = 0; i < QUEUES; i++) {
@@ -154,7 +154,7 @@ static void test_hold_stops(void **state) {
         }
         driver->run(b->device, 10 * NSEC_PER_MSEC);
         for (size_t i = 0; i < QUEUES / 2; i++) {
-                /* Where running work cannot be stopped, it may end. */
+                /* If running work cannot be stopped, it may end. */
                 uint64_t slack = driver->max_level >= LEVEL_INTERRUPT ? 0 : 1;
                 assert_true(bench_done(b, i) - finished[i] <= slack);
                 assert_true(bench_done(b, i) < b->submitted[i]);
@@ -184,7 +184,7 @@ static void test_release_resumes_exactly(void **state) {
         assert_int_equal(driver->times_done(b->queues[0], 0), 1);
 }
 
-/* One boolean, never a count. */
+/* A hold is one boolean, never a count. */
 static void test_repeated(void **state) {
         Bench *b = *state;
 
@@ -297,7 +297,7 @@ static void test_random_cycles(void **state) {
         bench_random_cycles(*state, SUITE_CYCLES, seed);
 }
 
-/* Each hold is of the queues that it names, whatever others said before. */
+/* Each hold affects the queues that it names, whatever earlier ones named. */
 static void test_nested(void **state) {
         Bench *b = *state;
         HalQueue *const *q = b->queues;
@@ -322,7 +322,7 @@ static void test_nested(void **state) {
         bench_assert_all_done(b);
 }
 
-/* A queue that is made while all others are held does what its driver says, and its own hold is its own. */
+/* A queue that is made while all others are held begins as its driver says, and can be held and released by itself. */
 static void test_create_while_held(void **state) {
         Bench *b = *state;
         bool inherits = driver->inherit == HAL_INHERIT_HOLD;
@@ -347,7 +347,7 @@ static void test_create_while_held(void **state) {
         bench_assert_all_done(b);
 }
 
-/* A queue that goes while it is held, with what it had to do, does not end the holds of others. */
+/* A queue that is destroyed while it is held, with work left, does not end the holds of others. */
 static void test_destroy_while_held(void **state) {
         Bench *b = *state;
 
@@ -467,8 +467,8 @@ int hal_suite_main(const HalDriver *const *drivers, int argc, char *argv[]) {
         suite_is_long = argc > 1 && streq(argv[1], "--long");
         for (; *drivers; drivers++) {
                 driver = *drivers;
-                /* Those with processes first: a runtime that this one has started would come into its children half
-                 * alive. */
+                /* Tests with several processes come first: a runtime that this process has started would be half alive
+                 * in its children. */
                 failed += run_group("processes", suite_process_tests, suite_n_process_tests);
                 failed += run_group("service", suite_service_tests, suite_n_service_tests);
                 failed += run_one_process();

@@ -4,13 +4,13 @@
 /*
  * The conformance suite of HAL backends
  *
- * The same cases for every backend: written against its HalOps, and against a driver that can make devices and queues,
- * submit work, let time pass, and prove what was done. A case that the levels of a backend exclude is left out by
- * what its driver says of them, never by its name.
+ * Every backend has the same cases. They use its HalOps, and a driver that can make devices and queues, submit work,
+ * let time pass, and prove what was done. Cases are left out by the levels that a driver gives, and never by the name
+ * of a backend.
  *
- * Three files. hal-suite.c is one process and its queues; hal-suite-process.c several processes on what the backend's
- * device is to them, and processes that fork, exit and are killed while they are held; hal-suite-service.c holds that
- * come from a service, by way of libxsched, and end with it.
+ * Three files. hal-suite.c is one process and its queues; hal-suite-process.c has several processes on the backend's
+ * device, and processes that fork, exit and are killed while they are held; hal-suite-service.c holds that come from a
+ * service, by way of libxsched, and end with it.
  */
 
 #include "hal/hal.h"

@@ -56,7 +56,7 @@ static int start(const char *address, PrivateBus *ret) {
                 private_bus_stop(ret);
                 return -ENOENT;
         }
-        /* Without the guid: one that is started again has another. */
+        /* Leaves out the guid: a bus that is started again has another one. */
         ret->address[strcspn(ret->address, ",\n")] = '\0';
         return 0;
 }

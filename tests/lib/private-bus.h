@@ -16,7 +16,7 @@ typedef struct PrivateBus {
 /* Returns 0, or -ENOENT without dbus-daemon. The daemon dies with the calling process. */
 int private_bus_start(PrivateBus *ret);
 
-/* Where one was before, as its clients know the place. */
+/* Starts a bus at the address of a former one, which its clients know. */
 int private_bus_start_again(const char *address, PrivateBus *ret);
 bool private_bus_listens(const char *address);
 void private_bus_stop(PrivateBus *b);

@@ -4,9 +4,9 @@
 /*
  * Included before everything else: builds of the service and its programs that wait less
  *
- * Tests that have to see a limit or an interval pass run these. What differs is how long is waited, and nothing of what
- * happens then; xsched-metrics has its sysfs below $METRICS_ROOT, too. A process that has to answer, be it on a busy
- * machine and under a sanitizer, still has more than a second.
+ * Tests that have to see a limit or an interval pass use these builds. Only the times differ; and xsched-metrics has
+ * its sysfs below $METRICS_ROOT. A process that has to answer still has more than a second, because the machine may be
+ * busy, or a sanitizer in use.
  */
 
 #ifdef QUICK_SERVICE

@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * A directory that stands for the system's root, for what takes one as an argument
+ * Scratch root: a directory in place of the system's root, for functions that take a root as an argument
  */
 
 #include "common/macro.h"
 
-/* Group fixtures of cmocka: there is one such directory, made and removed by these. */
+/* Group fixtures of cmocka, which make and remove the only such directory. */
 int scratch_root_setup(void **state);
 int scratch_root_teardown(void **state);
 

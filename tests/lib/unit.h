@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* cmocka, with what it wants included before it */
+/* cmocka, with the headers that it needs before it */
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -48,7 +48,7 @@ static uint64_t fake_now(void);
 #undef atomic_fetch_or_explicit
 #undef atomic_fetch_and_explicit
 
-/* The builtins of clang want pointers to what is not _Atomic; the comma loses the qualifier. */
+/* clang's builtins need pointers without _Atomic; the comma operator drops the qualifier. */
 #define PLAIN(p) ((__typeof__((void) 0, *(p)) *) (p))
 
 #define atomic_load_explicit(p, order)         (step(), loaded(p), __atomic_load_n(PLAIN(p), __ATOMIC_SEQ_CST))
@@ -83,7 +83,7 @@ typedef struct Side {
         unsigned word_seen;    /* n_stores when it last loaded the verdict */
 } Side;
 
-/* The whole world of one order. */
+/* The state of one order. */
 static struct {
         PageHeader header;
         PageSlot slot;
@@ -177,7 +177,7 @@ static long fake_futex(
         current->until = timespec_to_ns(timeout);
         if (*word != val || current->until <= w.now)
                 return -1;
-        /* Never asleep over a verdict that came after the look. */
+        /* A thread must not sleep when the verdict has changed after its look. */
         CHECK(current->word_seen == w.n_stores);
         current->asleep = true;
         w.sleep = true;
@@ -217,8 +217,8 @@ static void run_order(unsigned preemptions) {
                 Side *options[SIDES_MAX];
                 unsigned n = 0;
 
-                /* The one that ran goes on at no cost; another one costs a preemption, unless the one that ran
-                 * cannot. */
+                /* The side that ran last goes on at no cost. Another side costs a preemption, unless the last one
+                 * cannot go on. */
                 bool can = last && side_runnable(last);
                 if (can)
                         options[n++] = last;
@@ -253,7 +253,7 @@ static void sides_prepare(void (*const mains[])(void)) {
         }
 }
 
-/* Every order of the sides with at most `preemptions` forced switches. Returns why one was wrong, or NULL. */
+/* Runs every order of the sides with at most `preemptions` forced switches. Returns why one was wrong, or NULL. */
 static const char *explore(void (*const mains[])(void), void (*prepare)(void), void (*check)(void),
                 unsigned preemptions, size_t *ret_orders) {
         size_t orders = 0;
@@ -291,7 +291,7 @@ typedef struct Scenario {
         bool wrong; /* must be caught */
 } Scenario;
 
-/* How many forced switches: all that are possible, where that is a matter of milliseconds. */
+/* Number of forced switches: all possible ones, for scenarios that take only milliseconds. */
 #define ALL 99
 
 static void explore_all(const Scenario *scenarios, size_t n_scenarios) {

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The drained edge, in every order: what a held queue has in flight is over
+ * The drained edge, in every order: the launches in flight of a held queue have ended
  */
 
 #include "explore.h"
 
 /* --- in flight --- */
 
-/* Counted, and past the gate before it was held. */
+/* n launches are counted, and have passed the gate before the hold. */
 static void prepare_in_flight(unsigned n) {
         w.slot.outstanding = n;
         w.in_flight = n;
-        w.slot.watch = PAGE_WATCH_DRAINED; /* that edge alone has to do */
+        w.slot.watch = PAGE_WATCH_DRAINED; /* without any other edge */
 }
 
 static void prepare_one_in_flight(void) {
@@ -29,7 +29,7 @@ static void prepare_one_in_flight_held(void) {
         w.draining = true;
 }
 
-/* Told for nothing: the service looks at any time. */
+/* The service was woken without a reason, and may look at any time. */
 static void prepare_one_in_flight_dirty(void) {
         prepare_one_in_flight_held();
         notify();
@@ -63,7 +63,7 @@ static void client_launches_and_waits(void) {
         w.in_flight++;
 }
 
-/* Says that it waits, and does not look whether it was the last that was missing. */
+/* Counts as waiting, and does not look whether that was the last launch in flight. */
 static void client_launches_and_waits_broken(void) {
         if (page_slot_begin(&w.slot) & PAGE_BEGIN_EDGE)
                 notify();
@@ -88,7 +88,8 @@ static void client_gives_up(void) {
                 notify();
 }
 
-/* Off what is outstanding before off what waits: for a moment what is in flight looks like what waits. */
+/* Subtracts from outstanding before it subtracts from waiters: for a moment a launch in flight looks like one that
+ * waits. */
 static void client_gives_up_broken(void) {
         if (page_slot_begin(&w.slot) & PAGE_BEGIN_EDGE)
                 notify();
@@ -150,13 +151,13 @@ static void service_drains_broken(void) {
 
 /* --- what must hold at the end --- */
 
-/* The last word: who has drained is known to have, and who has not is not. */
+/* In the end the service knows whether the queue has drained. */
 static void check_drained(void) {
         CHECK(w.draining == (w.in_flight > 0));
         CHECK(page_slot_in_flight(w.slot.outstanding, w.slot.waiters) == w.in_flight);
 }
 
-/* A launch that has read "run" can be in flight over the hold: the one of slack. Its end need not be told. */
+/* A launch that has read "run" may be in flight during the hold: the one launch of slack. Its end need not be told. */
 static void check_drained_but_for_slack(void) {
         CHECK(page_slot_in_flight(w.slot.outstanding, w.slot.waiters) == w.in_flight);
         CHECK(!w.draining || w.in_flight > 0);

@@ -23,7 +23,7 @@ static void service_flaps(void) {
         service_hold_run();
 }
 
-/* The same without the generation: what the generation is for. */
+/* The same without a generation in the word, which shows what the generation is for. */
 static void service_flaps_broken(void) {
         for (unsigned i = 0; i < 2; i++) {
                 page_set_lease(&w.header, w.now + LEASE);
@@ -65,7 +65,7 @@ static void clock_tick(void) {
                         sides[i].asleep = false;
 }
 
-/* Once at any time, and then while a thread is left that it can affect. */
+/* The clock advances once at any time, and again while there is a thread that it can affect. */
 static void clock_ticks(void) {
         for (;;) {
                 clock_tick();
@@ -104,7 +104,7 @@ static void client_launches_twice(void) {
         launch();
 }
 
-/* As page.h was first: a launch that sets the bit does not look at watch again unless it was first. */
+/* An early version of page.h: a launch that sets the bit looks at watch again only if it was the first. */
 static void client_launches_broken(void) {
         if (!page_slot_is_open(&w.slot))
                 return;
@@ -180,21 +180,21 @@ static void service_watches_again(void) {
         service_watches();
 }
 
-/* Quick: nothing is told, and the service looks. */
+/* The queue is quick: it tells no edges, and the service polls. */
 static uint32_t service_looks(void) {
         (void) page_slot_set_watch(&w.slot, PAGE_WATCH_COUNTED);
         w.watching = true;
         return atomic_load_explicit(&w.slot.outstanding, memory_order_seq_cst);
 }
 
-/* To be held it is watched for everything. */
+/* Before it is held, the queue is watched for all edges. */
 static void service_looks_then_watches(void) {
         service_watch();
         service_believe(service_looks());
         service_watches();
 }
 
-/* Found idle it is watched for the ready edge alone. */
+/* When it is found idle, the queue is watched for the ready edge alone. */
 static void service_looks_while_ready(void) {
         uint32_t outstanding = service_looks();
 

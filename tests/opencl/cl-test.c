@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What the OpenCL test programs share
+ * Functions that the OpenCL test programs share
  */
 
 #include <dlfcn.h>
@@ -32,7 +32,7 @@ void test_open(void) {
         CHECK_CL(clBuildProgram(t.program, 1, &t.device, "", NULL, NULL));
 }
 
-/* Not to standard output, which must be what it is without the library. */
+/* Not written to standard output, which must be the same as without the library. */
 static void write_counters(void) {
         const char *path = getenv("TEST_COUNTERS");
         FILE *f = path ? fopen(path, "we") : NULL;

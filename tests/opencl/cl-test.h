@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What the OpenCL test programs share: a device, three kernels whose order shows in the result, and checks
+ * CL test: a device, three kernels whose order shows in the result, and checks, for the OpenCL test programs
  *
  * The programs print what they compute and what the runtime tells them, nothing else: the same program run natively and
  * with the layer in force has to print the same.

@@ -25,7 +25,7 @@ static void nap(void) {
         (void) nanosleep(&ts, NULL);
 }
 
-/* While a user event keeps everything waiting, nothing about the counts can change by itself. */
+/* While a user event keeps everything waiting, the counts cannot change by themselves. */
 static void references(void) {
         cl_command_queue q = queue_make(0);
         cl_mem a = buffer_make();

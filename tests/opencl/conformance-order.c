@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Conformance: what runs when
+ * Conformance: the order of commands
  */
 
 #include <pthread.h>
@@ -131,7 +131,7 @@ static void unflushed_dependency(void) {
         CHECK_CL(clReleaseCommandQueue(q[1]));
 }
 
-/* Only after the last launch is anything allowed to start. `how` 0: the launch's own list; 1: a barrier.
+/* No command may start before the last launch was made. `how` 0: the launch's own list; 1: a barrier.
  * (clEnqueueWaitForEvents() is not among them: PoCL has not implemented it, and aborts.) */
 static void user_event_on(cl_command_queue q, int how) {
         cl_int r, expected = 0, k = 0;
@@ -197,7 +197,7 @@ static void user_event_behind_queue(void) {
         CHECK_CL(clReleaseCommandQueue(q[1]));
 }
 
-/* What depends on a user event that fails, fails. */
+/* A command that depends on a failed user event fails. */
 static void failed_dependency(void) {
         cl_command_queue q = queue_make(CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
         cl_mem a = buffer_make();
@@ -272,7 +272,7 @@ static void CL_CALLBACK relay(cl_event event, cl_int status, void *userdata) {
         if (left <= 0)
                 return;
         CHECK_CL(launch_step(r->queue, r->a, left, 0, NULL, &next));
-        /* Last: it may call back at once, and when the last of all has been called, the queue goes. */
+        /* This comes last: the callback may come at once, and with the last callback the queue is released. */
         CHECK_CL(clFlush(r->queue));
         CHECK_CL(clSetEventCallback(next, CL_COMPLETE, relay, r));
 }

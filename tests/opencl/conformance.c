@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * An OpenCL program that uses everything that the layer stands in front of
+ * An OpenCL program that uses all functions that the layer intercepts
  *
  *     conformance [CASE...]
  *

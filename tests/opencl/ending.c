@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * A program that does not clean up: ends while a thread launches, with work in flight and callbacks to come
+ * A program that does not clean up: it ends while a thread launches, with work in flight and callbacks to come
  */
 
 #include <pthread.h>

@@ -3,8 +3,8 @@
 /*
  * The OpenCL backend: see opencl.h for what a hold means here
  *
- * A hold that comes while a command is on its way lets it through: it was submitted as far as its thread can tell.
- * Nobody is left waiting: release stores the word and then looks for waiters, a waiter announces itself and then looks
+ * A hold that comes while a command is on its way lets it through: it was submitted as far as its thread can tell. No
+ * thread is left waiting: release stores the word and then looks for waiters, a waiter announces itself and then looks
  * at the word (both sequentially consistent), and the futex call compares the word once more.
  */
 

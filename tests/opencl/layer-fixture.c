@@ -23,7 +23,7 @@ int layer_setup(void **state) {
         return 0;
 }
 
-/* Whatever a test did: nothing of ours is left at the runtime or at the library. */
+/* Checks that the layer has left nothing at the runtime or at the library, whatever the test did. */
 int layer_teardown(void **state) {
         assert_int_equal(sim.n.events_alive, 0);
         assert_int_equal(sim.n.queues_alive, 0);
@@ -63,7 +63,7 @@ void finish(cl_command_queue q) {
         assert_int_equal(cl->clFinish(q), CL_SUCCESS);
 }
 
-/* However long this thread has waited for a CPU meanwhile: its launches are known to take so long. */
+/* Has the layer know that launches take so long, however long this thread has waited for a CPU. */
 void takes(cl_command_queue q, uint64_t ns) {
         OpenclQueue *record = opencl_queue_find(q);
 

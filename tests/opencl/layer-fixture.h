@@ -23,7 +23,8 @@ void release(cl_command_queue q);
 cl_uint references(cl_event e);
 void finish(cl_command_queue q);
 
-/* A queue with a tail, whose launches are known to take 20 us; and what it is known to take from now on. */
+/* waiting_queue(): a queue with a tail, whose launches are known to take 20 us. takes(): sets the time that its
+ * launches are known to take. */
 cl_command_queue waiting_queue(cl_command_queue_properties properties);
 void takes(cl_command_queue q, uint64_t ns);
 bool has_tail(cl_command_queue q);

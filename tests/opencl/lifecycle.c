@@ -14,7 +14,7 @@
  *   exit     returns from main() with status 7
  *   exec     becomes a shell that exits with status 8
  *
- * With TEST_FORGET in the environment it forgets all of XSched that is said there, before it makes a queue.
+ * With TEST_FORGET in the environment, it removes XSched's variables before it makes a queue.
  */
 
 #include <pthread.h>

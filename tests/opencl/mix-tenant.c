@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * A tenant of the mix: kernels of one length, launched in one pattern, while it is told to
+ * A tenant of the mix: launches kernels of one length in one pattern, for as long as it is told to
  *
  * mix-tenant calibrate USEC...
  *         How many rounds a kernel takes for each length, by the device's own time stamps (profiling events).
@@ -25,8 +25,8 @@
  * The host's own count of completions says only when that was, and has to agree in the end. A unit that is under way
  * when the window begins or ends counts by the part of its time that is in the window.
  *
- * A CPU as the device is the last one: all tenants' kernels share it, as those of one GPU would, and what launches them
- * stays on the others.
+ * If the device is the CPU, it is the last CPU: all tenants' kernels share it, as they would share a GPU, and the
+ * launching threads run on the other CPUs.
  */
 
 #include <dirent.h>
@@ -265,7 +265,7 @@ static void CL_CALLBACK called(cl_event event, cl_int status, void *userdata) {
         tenant->n_called++;
 }
 
-/* As the tenant does it: `after` is what it comes after, where that is in another queue. */
+/* Launches as the tenant does. `after`: the event of a launch in another queue that it waits for. */
 static void launch_after(Tenant *tenant, const cl_event *after, cl_event *event) {
         if (tenant->way == WAY_FAILING)
                 launch_refused(tenant);
@@ -322,7 +322,7 @@ static double measure(Tenant *tenant) {
         return ns[n / 2];
 }
 
-/* A kernel that does next to nothing has a length, too: the rounds count by what they add to it. */
+/* An empty kernel takes time, too: the length of a round is what it adds. */
 static void calibrate_one(Tenant *tenant, double want_ns) {
         double have_ns, none_ns;
         uint32_t rounds = 1000;
@@ -365,7 +365,7 @@ static int calibrate(int n, char *const lengths[]) {
 
 /* --- work --- */
 
-/* Of units that ran between `from` and `to`, what was in the window. */
+/* Adds the part of units that ran between `from` and `to` that is in the window. */
 static void window_add(Window *w, uint64_t from, uint64_t to, unsigned n) {
         from = MAX(from, w->last_ns);
         w->last_ns = to;
@@ -419,7 +419,7 @@ static void work_deep(Tenant *tenant, unsigned n, Window *w) {
                 group_wait(&groups[i % DEPTH], w);
                 group_launch(tenant, &groups[i % DEPTH], NULL, n);
         }
-        /* In an in-order queue all that is left has been launched after what was waited for. */
+        /* The queue is in order, so all remaining launches came after the one that was waited for. */
         for (bool left = true; left;) {
                 Group *oldest = NULL;
 
@@ -487,7 +487,7 @@ static void work(Tenant *tenant, const char *pattern, unsigned n, Window *w) {
         CHECK(fflush(stdout) == 0);
 }
 
-/* The deep ones are ways. */
+/* Deep patterns are named by their way. */
 static bool pattern_parse(const char *s, Way *ret) {
         *ret = WAY_PLAIN;
         if (streq(s, "finish") || streq(s, "churn"))

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Writes down what a process asks of NVIDIA's kernel driver about objects: a library to be preloaded behind the layer
+ * A library to be preloaded behind the layer, which records the calls of a process to NVIDIA's kernel driver about
+ * objects
  *
  * One line a call into the file that RM_TRACE names: nanoseconds it took, what it was, client, parent or what else is
  * named, object, class or command, size of the parameters, status. Controls are written down once for each object and

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * A test double of libnvidia-ml: one GPU that is not there, 0000:65:00.0, of whose time each process that is asked
- * about, and any other, has what $FAKE_NVML says: a file with one line, "percent", and "hang", "crash", "none" or
- * "refuse".
+ * A test double of libnvidia-ml: one GPU that does not exist, 0000:65:00.0. $FAKE_NVML names a file with one line,
+ * which says how much of its time each process has, "percent ...", or is "hang", "crash", "none" or "refuse".
  *
  * As the driver does it gives one sample of each process for each period that is newer than asked for; but the driver's
  * last a sixth of a second, and these a quarter of that, as xschedd-quick asks four times as often.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * A test double of NVML: one GPU that is not there, under the real library's name
+ * A test double of NVML: one GPU that does not exist, under the real library's name
  *
  * $FAKE_NVML: "init" fails to start, as without the driver, "nothing" knows the GPU and nothing of it, "hang" never
  * returns. With a path it is a device file that has to be there, and may be opened.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * A test double of rocm_smi_lib: two GPUs that are not there, under the real library's name
+ * A test double of rocm_smi_lib: two GPUs that do not exist, under the real library's name
  *
  * $FAKE_ROCM_SMI: "init" fails to start, "nothing" knows the GPUs and nothing of them, "noise" prints as the real one
  * does when it is unhappy, "crash" ends the process, "hang" never returns.

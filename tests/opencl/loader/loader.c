@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * A loader of OpenCL that does with layers what the Khronos loader does since v2026.05.29
+ * A loader of OpenCL that treats layers as the Khronos loader does since v2026.05.29
  *
  * No package has that one yet, so this follows its rules (OpenCL-Docs, cl_loader_layers 1.0.1; the loader's source)
  * call by call:
