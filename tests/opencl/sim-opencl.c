@@ -16,7 +16,7 @@ Sim sim;
 FakeLibrary library;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static SimCallback *late; /* linked, with the event in `late_event` */
+static SimCallback *late; /* list of callbacks that sim_call_back() will call, each with its event in `late_event` */
 typedef struct Late {
         SimCallback callback;
         cl_event event;

@@ -4,8 +4,8 @@
 /*
  * A simulated OpenCL runtime, and a libxsched without a service, for tests of the layer alone
  *
- * Nothing runs by itself: a command completes when the test says so. Everything that the layer could leak, forget or do
- * behind the application's back is counted. All functions but the enqueues scribble over errno.
+ * Nothing runs by itself: a command completes when the test says so. The simulation counts everything that the layer
+ * could leak, forget or do behind the application's back. All functions but the enqueues scribble over errno.
  *
  * Thread safety: one lock; callbacks are called without it.
  */
@@ -34,7 +34,7 @@ struct _cl_event {
         SimCallback *callbacks;
 };
 
-/* What the application and the layer have done at the runtime. */
+/* Calls that the application and the layer have made to the runtime. */
 typedef struct SimCounters {
         int enqueues, markers, finishes, flushes, retains, queries, callbacks, queue_releases, stamps;
         int events_alive, queues_alive;
@@ -43,30 +43,30 @@ typedef struct SimCounters {
 typedef struct Sim {
         SimCounters n;
         cl_int fail_next;                       /* the next enqueue returns this */
-        bool forget_failed;                     /* no callback for a command that failed, as PoCL */
-        bool is_cpu;                            /* the devices, for queues made from now on */
+        bool forget_failed;                     /* a failed command has no callback, as in PoCL */
+        bool is_cpu;                            /* whether the devices of queues made from now on are CPUs */
         bool late_callbacks;                    /* callbacks wait for sim_call_back() */
-        bool no_callbacks;                      /* none is taken */
-        uint64_t stamp_ns;                      /* what the device says of a launch; 0: nothing */
+        bool no_callbacks;                      /* clSetEventCallback() fails */
+        uint64_t stamp_ns;                      /* length of a launch by the device's time stamps; 0: it has none */
         void (*in_marker)(cl_command_queue q);  /* called from inside the next enqueue of a marker */
         void (*in_query)(void);                 /* called before an event is asked about */
         void (*in_finish)(void);                /* called before all is complete */
         void (*in_wait)(void);                  /* the same in clWaitForEvents() */
         void (*in_enqueue)(cl_command_queue q); /* called when the next command is in, before the call returns */
-        cl_event events[SIM_COMMANDS_MAX];      /* of the enqueues, in their order; the device's reference is in it */
+        cl_event events[SIM_COMMANDS_MAX];      /* of the enqueues, in their order; each holds the device's reference */
         int n_events;
-        const char *pci; /* which extension tells the address: "khr", "nv", "amd", or NULL */
+        const char *pci; /* extension by which a device tells its address: "khr", "nv", "amd", or NULL */
 } Sim;
 
 extern Sim sim;
 
-/* All forgotten. */
+/* Puts the runtime back to its first state. */
 void sim_reset(void);
 
 /* The runtime's functions. */
 extern const cl_icd_dispatch sim_dispatch;
 
-/* The command of enqueue `n` begins to run: who asked to be told is. Who was not told is when it ends, too late. */
+/* The command of enqueue `n` begins to run, and the callbacks for that are called, if callbacks are not late. */
 void sim_begin(int n);
 
 /* The command of enqueue `n` is over, with this status. */
@@ -90,13 +90,13 @@ struct XschedQueue {
 typedef struct FakeLibrary {
         bool track, held;
         uint32_t limit;
-        uint64_t budget_ns, lead_ns, each_ns; /* each_ns: what was asked last */
+        uint64_t budget_ns, lead_ns, each_ns; /* each_ns: the argument of the last call */
         int launches, nowait, completed, drained, boosts, looks, queues_alive;
-        uint64_t device_ns, started_ns; /* started_ns: what was said last */
+        uint64_t device_ns, started_ns; /* started_ns: the argument of the last call */
         XschedQueue *last;              /* made */
 } FakeLibrary;
 
 extern FakeLibrary library;
 
-/* The control thread looks, if `q` has been asked for. Returns whether it was. */
+/* Looks at `q` as the control thread does, if a look was asked for. Returns whether one was. */
 bool library_look(XschedQueue *q);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * A tenant: always has work for the device, until its standard input ends; says then how many kernels it has run
+ * A tenant: always has work for the device until its standard input ends; then prints how many kernels it has run
  *
- * tenant USEC: how long each kernel is. By the clock, where a kernel can read one: how fast the CPU is that runs it,
- * and who else wants that CPU, does not matter then.
+ * tenant USEC: how long each kernel is. A kernel measures its length by the clock where it can read one: then the speed
+ * and the load of the CPU do not matter.
  *
- * One thread launches all the time. DEPTH launches are its own bound, where nobody else sets one: the next is made
- * before the oldest is waited for. What is in the buffer in the end says how many kernels ran.
+ * One thread launches all the time. It keeps at most DEPTH launches in flight, and makes the next launch before it
+ * waits for the oldest. The buffer's contents in the end tell how many kernels ran.
  */
 
 #include <pthread.h>
@@ -44,7 +44,7 @@ static uint64_t ticks(void) {
 }
 #else
 static uint64_t ticks(void) {
-        return (uint64_t) clock() * (1000000000U / CLOCKS_PER_SEC); /* one step a nanosecond, or so */
+        return (uint64_t) clock() * (1000000000U / CLOCKS_PER_SEC); /* about one step a nanosecond */
 }
 #endif
 

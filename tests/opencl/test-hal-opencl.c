@@ -122,7 +122,7 @@ static uint64_t submit(HalQueue *q, uint64_t duration_ns) {
         return n;
 }
 
-/* The device is real: its time is everybody's. */
+/* The device is real: its time passes by itself. */
 static void run(void *device, uint64_t ns) {
         struct timespec ts = ns_to_timespec(ns);
         (void) nanosleep(&ts, NULL);
@@ -151,7 +151,7 @@ static const HalDriver opencl_driver = {
                 .backlog = opencl_hal_backlog,
 };
 
-/* What level 1 promises, and the suite leaves to the levels above: of what comes after a hold, nothing starts. */
+/* Level 1 promises that no work submitted after a hold starts; the suite tests that for higher levels only. */
 static void test_gate(void **state) {
         void *device = device_new();
         HalQueue *q = queue_new(device);

@@ -77,7 +77,7 @@ static void test_user_event(void **state) {
                 assert_int_equal(cl->clSetUserEventStatus(user, CL_COMPLETE), CL_SUCCESS);
                 assert_int_equal(cl->clFinish(q), CL_SUCCESS);
 
-                /* And then it is bound again. */
+                /* Then the queue is bounded again. */
                 assert_true(opencl_queue_find(q)->unsafe_seq <= opencl_queue_find(q)->done_seq);
                 assert_int_equal(cl->clReleaseEvent(e), CL_SUCCESS);
                 assert_int_equal(cl->clReleaseEvent(user), CL_SUCCESS);
@@ -120,7 +120,8 @@ static void test_marker_and_native_kernel(void **state) {
         }
 }
 
-/* A launch of another queue counts as safe as it is there, and is flushed, because the application may not flush it. */
+/* A launch of another queue counts as safe to wait for once it is enqueued; the layer flushes it, because the
+ * application may not. */
 static void test_other_queue(void **state) {
         cl_command_queue a = queue(0), b = queue(0);
         OpenclTracked t;
@@ -148,8 +149,8 @@ static void test_other_queue(void **state) {
         release(b);
 }
 
-/* A launch that only looks safe to wait for: after a second the waiting launch goes through, and twice as many may be
- * in flight. */
+/* A launch that only looks safe to wait for: after a second the waiting launch goes through, and the bound is
+ * doubled. */
 static void test_gives_up(void **state) {
         cl_command_queue q = queue(0);
         OpenclQueue *record = opencl_queue_find(q);
@@ -185,7 +186,8 @@ static void test_callback_never_waits(void **state) {
         release(q);
 }
 
-/* However many are in flight, a launch in sixty-four asks what is over; and does so as soon after a rest as before. */
+/* However many launches are in flight, one launch in sixty-four looks for ended ones, also after the queue was at
+ * rest. */
 static void test_unbounded_looks(void **state) {
         cl_command_queue q = queue(0);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Which launches of a tail have events, over a simulated runtime: how far apart they are, and what is worked out in
- * between
+ * Which launches of a tail have events, over a simulated runtime: how far apart they are, and what the layer computes
+ * between them
  */
 
 #include "common/time-util.h"
@@ -11,7 +11,7 @@
 #include "shim/opencl/opencl-tail.h"
 #include "shim/opencl/opencl-time.h"
 
-/* One event in eight; what is before it is known by it. */
+/* One launch in eight has an event, which also tells the end of the launches before it. */
 static void test_points(void **state) {
         cl_command_queue q = waiting_queue(0);
 
@@ -21,7 +21,7 @@ static void test_points(void **state) {
         assert_int_equal(sim.n.callbacks, callbacks);
         assert_int_equal(library.completed, 0);
 
-        /* The launch that finds many looks what is over. */
+        /* A launch that finds many in flight looks which have ended. */
         sim_complete_to(40);
         launches(q, 40);
         assert_in_range(library.completed, 32, 40);
@@ -31,7 +31,7 @@ static void test_points(void **state) {
         release(q);
 }
 
-/* One whose launches are known to take so long, and are no samples. */
+/* A queue whose launches are known to take `ns`, and are no samples. */
 static cl_command_queue short_queue(uint64_t ns) {
         sim.is_cpu = true;
         cl_command_queue q = waiting_queue(0);
@@ -40,7 +40,7 @@ static cl_command_queue short_queue(uint64_t ns) {
         return q;
 }
 
-/* Short launches need fewer; with a bound, four in it. */
+/* Short launches need fewer events; with a bound, four within the bound. */
 static void test_points_of_short_launches(void **state) {
         const struct {
                 uint64_t ns;
@@ -68,7 +68,7 @@ static void test_points_of_short_launches(void **state) {
         }
 }
 
-/* What they take is learned from events where ends are noticed late. */
+/* Where ends are noticed late, the lengths of launches are learned from events. */
 static void test_points_where_ends_are_late(void **state) {
         cl_command_queue q = waiting_queue(0);
 
@@ -79,7 +79,7 @@ static void test_points_where_ends_are_late(void **state) {
         release(q);
 }
 
-/* In between nothing is worked out, but for what the service has changed, or another kind of launch. */
+/* Between events the bound is computed anew only when the service changed something, or for another kind of launch. */
 static void test_bound_between_points(void **state) {
         cl_command_queue q = short_queue(NSEC_PER_USEC);
         OpenclQueue *record = opencl_queue_find(q);

@@ -35,7 +35,7 @@ static void launch_kernel(cl_command_queue q, int n, cl_event *event) {
         assert_int_equal(cl->clEnqueueNDRangeKernel(q, KERNEL(n), 1, NULL, &items, NULL, 0, NULL, event), CL_SUCCESS);
 }
 
-/* A synchronous program, whose launches take their time on the way, and in which others have the device. */
+/* A synchronous program whose launches take time to reach the device, and wait there for other clients' work. */
 static OpenclQueue *play(cl_command_queue q, int n) {
         library.track = true;
         for (int i = 0; i < n; i++) {
@@ -59,7 +59,7 @@ static void test_measured(void **state) {
         (void) play(q, 800);
         assert_in_range(opencl_time_expected(record, kind(0)), 2 * STAMP_NS * 19 / 20, 2 * STAMP_NS);
 
-        /* Of what was not measured yet the first guess counts until it is. */
+        /* A launch that was not measured yet counts by the first guess. */
         sim.stamp_ns = 0;
         launch_kernel(q, 1, NULL);
         run_for(STAMP_NS);
@@ -111,7 +111,8 @@ static void test_who_is_not_asked(void **state) {
         release(q);
 }
 
-/* A program whose launches are known to be short goes on to long ones: the next one is asked after so long. */
+/* A program whose launches are known to be short goes on to long ones: the layer asks for the time stamps of a launch
+ * that took long. */
 static void test_launches_become_longer(void **state) {
         cl_command_queue q = queue(CL_QUEUE_PROFILING_ENABLE);
 
@@ -134,7 +135,7 @@ static void test_launches_become_longer(void **state) {
         release(q);
 }
 
-/* Then it is as without, and the runtime is left in peace. */
+/* A runtime that keeps no time stamps: the layer works as without profiling, and stops asking. */
 static void test_runtime_that_keeps_none(void **state) {
         cl_command_queue q = queue(CL_QUEUE_PROFILING_ENABLE);
         OpenclQueue *record = play(q, 200);

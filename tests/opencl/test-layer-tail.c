@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Launches without events, over a simulated runtime: which they are, and that each end is told, once, and not too early
+ * Launches without events, over a simulated runtime: which launches have none, and that each end is reported once and
+ * not too early
  */
 
 #include <pthread.h>
@@ -35,7 +36,7 @@ static void test_waits_tell(void **state) {
         release(q);
 }
 
-/* Launches n times while no thread waits: a look finds the queue at rest, and its end is told. */
+/* Launches n times while no thread waits: a look finds the queue at rest, and reports the end. */
 static void launch_and_rest(cl_command_queue q, int n) {
         sim.n_events = 0;
         library.completed = 0;
@@ -48,7 +49,7 @@ static void launch_and_rest(cl_command_queue q, int n) {
         assert_int_equal(library.last->outstanding, 0);
 }
 
-/* Once is chance; twice, and its ends are told by callbacks from then on. */
+/* One rest may be chance; after the second, callbacks report the queue's ends. */
 static void test_at_rest(void **state) {
         for (int n = 1; n <= 20; n++) {
                 cl_command_queue q = waiting_queue(0);
@@ -67,7 +68,7 @@ static void test_at_rest(void **state) {
         }
 }
 
-/* What comes behind the marker is told, too. */
+/* The end of launches behind the marker is reported, too. */
 static void test_launches_behind_a_marker(void **state) {
         cl_command_queue q = waiting_queue(0);
 
@@ -88,7 +89,7 @@ static void test_launches_behind_a_marker(void **state) {
         release(q);
 }
 
-/* A launch slips in between the marker and what it covers, and the queue goes. */
+/* Another thread's launch comes between the marker and the launches that it covers, and the queue is released. */
 static void launch_before_marker(cl_command_queue q) {
         sim.in_marker = NULL;
         launches(q, 1);
@@ -109,7 +110,7 @@ static void test_marker_is_overtaken(void **state) {
         assert_int_equal(library.queues_alive, 0);
 }
 
-/* No callback is to be had: looks tell. */
+/* The runtime refuses callbacks: looks report the ends. */
 static void test_no_callbacks(void **state) {
         cl_command_queue q = queue(0);
 
@@ -138,7 +139,7 @@ static void launch_beside(void) {
         }
 }
 
-/* Who waits for another queue's event tells nothing of this one. */
+/* A wait for another queue's event tells nothing of this queue. */
 static void test_waits_for_others(void **state) {
         cl_command_queue q = queue(0);
         cl_event e;
@@ -163,7 +164,7 @@ static void test_waits_for_others(void **state) {
         release(q);
 }
 
-/* That a write has returned says nothing about what was launched before. */
+/* The return of a blocking write tells nothing about launches before it. */
 static void test_blocking_write(void **state) {
         for (int tail = 0; tail < 2; tail++) {
                 cl_command_queue q = tail ? waiting_queue(0) : queue(0);
@@ -186,7 +187,7 @@ static void look_in_finish(void) {
                 assert_true(library_look(library.last));
 }
 
-/* It is left to who waits to tell; but not for ever. */
+/* The layer relies on the application's waits to report ends, but not for ever. */
 static void test_waits_are_trusted(void **state) {
         cl_command_queue q = waiting_queue(0);
 
@@ -244,7 +245,8 @@ static void test_wait_is_cancelled(void **state) {
         release(q);
 }
 
-/* Others wait for what is in flight: it is closed at the gate, or by a look; and goes on as before. */
+/* Other clients wait for the launches in flight: a marker is put behind them at the gate or by a look, and later the
+ * queue goes on without events. */
 static void test_held(void **state) {
         cl_command_queue q = waiting_queue(0);
 
@@ -269,7 +271,8 @@ static void test_held(void **state) {
         release(q);
 }
 
-/* Never idle, and never waited for to its end: many launches in flight after each other are enough. */
+/* The queue is never idle and never waited for to its end: launches without events begin after many launches in flight
+ * one after another. */
 static void test_always_busy(void **state) {
         cl_command_queue q = queue(0);
 
@@ -317,7 +320,7 @@ static void test_release_closes(void **state) {
         assert_int_equal(library.queues_alive, 0);
 }
 
-/* No marker is to be had: what was launched is told when the queue goes, at the latest. */
+/* The runtime refuses markers: the ends are reported when the queue is released, at the latest. */
 static void test_no_marker(void **state) {
         cl_command_queue q = waiting_queue(0);
 
@@ -329,7 +332,7 @@ static void test_no_marker(void **state) {
         assert_int_equal(library.completed, 5);
 }
 
-/* The device is lost: the runtime refuses even a marker, so no event can tell the end. No thread goes on looking. */
+/* The device is lost: the runtime refuses even a marker, so no event can tell the end. The layer's looks end. */
 static void test_lost_device(void **state) {
         cl_command_queue q = waiting_queue(0);
 
@@ -345,7 +348,7 @@ static void test_lost_device(void **state) {
         release(q);
 }
 
-/* A launch fails with its wait list, while those before it run: whichever thread hears of it. */
+/* A launch fails with its wait list while the launches before it run, whichever thread learns of the failure. */
 static void test_failed_tells_of_itself(void **state) {
         enum { ASKED, WAITED, LOOKED, _HOW_MAX };
 
@@ -381,7 +384,7 @@ static void test_out_of_order_has_none(void **state) {
         finish(q);
         assert_int_equal(library.completed, 20);
 
-        /* Made so later: what is in flight without event ends by the wait. */
+        /* The queue gets the property later: launches in flight without events end by the wait. */
         cl_command_queue other = waiting_queue(0);
         launches(other, 3);
         assert_int_equal(cl->clSetCommandQueueProperty(other, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, CL_TRUE, NULL),
@@ -398,7 +401,7 @@ static void test_out_of_order_has_none(void **state) {
         release(other);
 }
 
-/* The application's own events are as ever, and tell when they are asked. */
+/* The application's own events are unchanged, and a query of one reports ends. */
 static void test_own_events(void **state) {
         cl_command_queue q = waiting_queue(0);
         cl_event e[3];
@@ -438,7 +441,7 @@ static void test_failed_launch(void **state) {
         release(q);
 }
 
-/* A bound of few: each has to be known, and is. */
+/* A bound of few launches: each launch has an event. */
 static void test_short_bound(void **state) {
         cl_command_queue q = waiting_queue(0);
         OpenclQueue *record = opencl_queue_find(q);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The layer over a simulated runtime, where several threads are at one queue, or leave what they were in
+ * The layer over a simulated runtime, where several threads use one queue, or jump out of a call
  */
 
 #include <setjmp.h>
@@ -18,7 +18,7 @@ static void launch_another(cl_command_queue q) {
 static void test_two_at_once(void **state) {
         cl_command_queue q = waiting_queue(0);
 
-        sim.in_enqueue = launch_another; /* which has the lower number, though it comes second */
+        sim.in_enqueue = launch_another; /* its number is lower, though it comes second */
         launches(q, 1);
         sim_end(0, CL_COMPLETE);
         opencl_harvest(opencl_queue_find(q), 0);
@@ -75,7 +75,7 @@ static void wait_and_jump(cl_event e) {
         sim.in_wait = NULL;
 }
 
-/* What a jump out of a wait has left ends with the thread's next one. */
+/* The state that a jump out of a wait leaves behind ends with the thread's next wait. */
 static void test_wait_is_left(void **state) {
         cl_command_queue q = queue(0), last = queue(0);
         cl_event e, f;
@@ -101,7 +101,7 @@ static void test_wait_is_left(void **state) {
         release(last);
 }
 
-/* A write that blocks, and others launch meanwhile: they are no two threads that fill the queue. */
+/* A thread blocks in a write while another launches: they do not count as two threads that fill the queue. */
 static void test_launch_beside_a_write(void **state) {
         cl_command_queue q = waiting_queue(0);
 
@@ -109,7 +109,7 @@ static void test_launch_beside_a_write(void **state) {
         assert_int_equal(cl->clEnqueueWriteBuffer(q, NULL, CL_TRUE, 0, 0, NULL, 0, NULL, NULL), CL_SUCCESS);
         assert_false(atomic_load(&opencl_queue_find(q)->multi_threaded));
         assert_true(has_tail(q));
-        sim_end(0, CL_COMPLETE); /* the write, whose number came later */
+        sim_end(0, CL_COMPLETE); /* the write; its number came later */
         opencl_harvest(opencl_queue_find(q), 0);
         assert_in_range(library.completed, 0, 1);
         sim_end(1, CL_COMPLETE);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * How long launches take, over a simulated runtime: what is a sample, and what a bound in time makes of it
+ * How long launches take, over a simulated runtime: which launches are samples, and how a bound in time uses them
  */
 
 #include <time.h>
@@ -36,7 +36,8 @@ static uint64_t kind(int n, size_t items) {
         return opencl_time_kind(KERNEL(n), 1, &items);
 }
 
-/* From the time that it begins, however long it was on its way, and to its end, however late that is heard of. */
+/* A sample lasts from the launch's begin, however long it was on its way, to its end, however late the layer learns of
+ * it. */
 static void test_samples(void **state) {
         sim.is_cpu = true;
         cl_command_queue q;
@@ -101,8 +102,8 @@ static void test_failed(void **state) {
         }
 }
 
-/* Elsewhere: a program that waits for each launch is told of its end at once; what it waits for is as long as it
- * took. */
+/* Without callbacks: a program that waits for each launch learns of its end at once, and its wait measures the
+ * launch. */
 static void test_synchronous_without_callbacks(void **state) {
         cl_command_queue q;
         OpenclQueue *record = made(&q);
@@ -119,8 +120,8 @@ static void test_synchronous_without_callbacks(void **state) {
         release(q);
 }
 
-/* The bound is one in time: a kind of which nothing is known counts as long, one that is short does not, and one that
- * is long is bounded from its first launch on, whatever the queue's mean is. */
+/* The bound is one in time: an unknown kind counts as long and a short kind does not; a long kind is bounded from its
+ * first launch on, whatever the queue's mean is. */
 static void test_bound_by_kind(void **state) {
         sim.is_cpu = true;
         cl_command_queue q;
@@ -134,7 +135,8 @@ static void test_bound_by_kind(void **state) {
         (void) pthread_mutex_unlock(&record->lock);
         assert_int_equal(opencl_time_expected(record, kind(0, 64)), 5 * NSEC_PER_USEC);
 
-        /* One that was interrupted changes little; the third in a row says that they have become longer. */
+        /* One launch that was interrupted changes little; three long ones in a row mean that launches have become
+         * longer. */
         (void) pthread_mutex_lock(&record->lock);
         opencl_time_learn(record, kind(0, 64), 5 * NSEC_PER_MSEC);
         assert_in_range(opencl_time_expected(record, kind(0, 64)), 5 * NSEC_PER_USEC, 6 * NSEC_PER_USEC);
@@ -157,7 +159,7 @@ static void test_bound_by_kind(void **state) {
         assert_int_equal(library.each_ns, 0);
         assert_int_equal(cl->clFinish(q), CL_SUCCESS);
 
-        /* What is in flight counts by what it is: behind a long one there is no room for a short one. */
+        /* A launch in flight counts by its own kind: behind a long one there is no room for a short one. */
         launch_kernel(q, 1, 64);
         assert_true(opencl_bound_is_reached(record, kind(0, 64)));
         assert_int_equal(cl->clFinish(q), CL_SUCCESS);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * How a bounded queue waits for a GPU, in virtual time: the device is not idle while who has the next launch sleeps,
- * and what is learned is what launches take
+ * How a bounded queue waits for a GPU, in virtual time: the device is not idle while the thread that has the next
+ * launch sleeps, and the learned lengths are those of the launches
  *
- * Time passes by looking and by sleeping only. Sleeps end late, callbacks come in the end, and status is right at once,
- * as on a GPU in a virtual machine. The first launch of a turn waits behind what a neighbour has left on the device, or
- * for the device to go over to this process.
+ * Time passes by looking and by sleeping only. As on a GPU in a virtual machine, sleeps end late and callbacks come
+ * late, but an event's status is right at once. The first launch of a turn waits for the rest of a neighbour's work on
+ * the device, or for the device to switch to this process.
  */
 
 #include <time.h>
@@ -29,7 +29,7 @@ typedef struct Device {
         uint64_t way_ns;   /* from an enqueue to the device */
         uint64_t early_ns; /* the longest time that a launch was there before the device was free */
         uint64_t ends[SIM_COMMANDS_MAX];
-        int n_given, n_over, first; /* first: of its commands among the runtime's */
+        int n_given, n_over, first; /* first: the index of its first command among the runtime's */
 } Device;
 
 static Device device;
@@ -53,7 +53,7 @@ static void look(void) {
                 sim_end(device.first + device.n_over++, CL_COMPLETE);
 }
 
-/* The device has it from its enqueue on, which is the last that happens in a launch but for looks. */
+/* The device has the launch from its enqueue on; after the enqueue a launch only looks. */
 static void launch_given(cl_command_queue q, cl_kernel kernel, const size_t *items, uint64_t ns) {
         assert_int_equal(cl->clEnqueueNDRangeKernel(q, kernel, 1, NULL, items, NULL, 0, NULL, NULL), CL_SUCCESS);
         uint64_t there = device.now_ns + device.way_ns, start = MAX(there, device.free_at_ns);
@@ -83,7 +83,7 @@ static void device_close(cl_command_queue q) {
         sim.in_query = NULL;
 }
 
-/* It comes out of the gate while a part of the neighbour's last launch has yet to run. */
+/* The turn begins at the gate while a part of the neighbour's last launch has yet to run. */
 static void turn_begin(cl_command_queue q, int turn) {
         device.now_ns += 60 * NSEC_PER_MSEC;
         device.free_at_ns = device.now_ns + TAIL_NS * (uint64_t) (turn % 4 + 1) / 4;
@@ -122,13 +122,13 @@ static void launch_and_finish(cl_command_queue q, uint64_t ns) {
         assert_int_equal(cl->clFinish(q), CL_SUCCESS);
 }
 
-/* All that was launched is over when it returns. */
+/* Lets time pass until all launches have ended. */
 static void pass_to_end(void) {
         device.now_ns = MAX(device.now_ns, device.free_at_ns);
         device.n_over = device.n_given;
 }
 
-/* Shorter and longer ones of one kind, by chance, KERNEL_NS on average; all the same where `spread` is 0. */
+/* Random lengths for launches of one kind, KERNEL_NS on average; all the same where `spread` is 0. */
 static unsigned spread; /* percent */
 
 static uint64_t some_length(void) {
@@ -138,9 +138,9 @@ static uint64_t some_length(void) {
         return KERNEL_NS * (100 - spread + (random >> 16) % (2 * spread + 1)) / 100;
 }
 
-/* The verdict turns to hold while a launch is in flight, as it does; others have the device for 60 ms, and it goes over
- * to this process when the next is submitted. Returns by how much later than submitted that was said to begin; 0: it
- * was not said. */
+/* The verdict turns to hold while a launch is in flight; others have the device for 60 ms, and it switches to this
+ * process when the next launch is submitted. Returns how much later than its submission the layer said that launch
+ * began; 0: it did not say. */
 static uint64_t turn_after_others(cl_command_queue q, Launch *launch_it, uint64_t over_ns) {
         library.held = true;
         launch_it(q, some_length());
@@ -156,7 +156,7 @@ static uint64_t turn_after_others(cl_command_queue q, Launch *launch_it, uint64_
         return ns_sub(library.started_ns, submitted);
 }
 
-/* Of the second half of the turns, in which it is known: the mean. */
+/* The mean delay in the second half of the turns, in which the hand-over is known. */
 static uint64_t mean_delay(cl_command_queue q, Launch *launch_it, uint64_t over_ns) {
         uint64_t sum = 0;
 
@@ -184,7 +184,8 @@ static void check_delay(Launch *launch_it, uint64_t over_ns, unsigned by, uint64
         sim.in_finish = NULL;
 }
 
-/* Where it takes no time, none is said. Of launches that differ by up to 360 us it is known as well as their mean. */
+/* Where the hand-over takes no time, the layer says none. Where launches differ by up to 360 us, it is learned as
+ * exactly as their mean. */
 static void check_delays(Launch *launch_it) {
         const uint64_t exact_ns = 10 * NSEC_PER_USEC, mean_ns = KERNEL_NS / 20;
 
@@ -229,7 +230,7 @@ static void test_alone(void **state) {
 #define LEAD_NS  (20 * NSEC_PER_USEC)
 #define SHORT_NS (200 * NSEC_PER_USEC)
 
-/* Launches of two kinds in turns, one in flight. Returns for which part of its work the device was idle. */
+/* Launches of two kinds in turns, one in flight. Returns the time that the device was idle, as a part of its work. */
 static double idle_with_lead(uint64_t lead_ns) {
         static int kernels[2];
         cl_command_queue q = device_open();
@@ -250,8 +251,8 @@ static double idle_with_lead(uint64_t lead_ns) {
         return idle;
 }
 
-/* The next launch is there when the device is done with the one before, and less than half a launch earlier, whatever
- * the mean of all kinds is. */
+/* The next launch is submitted before the device is done with the one before, but less than half a launch earlier,
+ * whatever the mean of all kinds is. */
 static void test_lead(void **state) {
         double without = idle_with_lead(0);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The layer over a simulated runtime: what it does at the runtime, to the last reference
+ * The layer over a simulated runtime: each call that it makes there, and each reference that it takes
  */
 
 #include <pthread.h>
@@ -42,7 +42,7 @@ static void test_table_lengths(void **state) {
         const cl_icd_dispatch *d, *unset = NULL;
         cl_uint n = 0;
 
-        /* Of the time of OpenCL 1.0: no entry behind that for the kernel launch. */
+        /* A table of OpenCL 1.0: it ends with the entry for the kernel launch. */
         cl_uint old = OPENCL_ENTRY(clEnqueueNDRangeKernel) + 1;
         assert_int_equal(clInitLayer(old, &sim_dispatch, &n, &other_tables[0]), CL_SUCCESS);
         d = other_tables[0];
@@ -67,7 +67,8 @@ static void test_table_lengths(void **state) {
 
 static XschedQueue *at_end;
 
-/* As of a runtime: what it has registered when it was loaded. A failed assertion would only end the child's test. */
+/* The exit handler that a runtime registers when it is loaded. A failed assertion here would only end the child's
+ * test. */
 static void runtime_ends(void) {
         int before = sim.n.markers + sim.n.queries + sim.n.flushes;
 
@@ -196,7 +197,7 @@ static void test_blocking(void **state) {
         release(q);
 }
 
-/* Callbacks may come as late as they like: who waits himself, knows himself. */
+/* However late callbacks are, the application's own wait tells the layer of the end. */
 static void test_application_learns_first(void **state) {
         cl_command_queue q = queue(0);
         cl_event e;
@@ -231,7 +232,7 @@ static void test_out_of_order_completion(void **state) {
         release(q);
 }
 
-/* A runtime that forgets to call back for failed commands does not cost us the queue. */
+/* A runtime that forgets to call back for failed commands does not block the queue. */
 static void test_forgotten_callback(void **state) {
         cl_command_queue q = queue(CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
 
@@ -268,7 +269,7 @@ static void test_drain(void **state) {
         sim_complete_to(12);
         assert_int_equal(library.completed, 1);
 
-        /* Where a marker cannot be had, the queue is called idle rather than busy for ever. */
+        /* Where the runtime refuses a marker, the queue counts as idle rather than busy for ever. */
         sim.fail_next = CL_OUT_OF_HOST_MEMORY;
         library.last->info.drain(library.last, library.last->info.userdata);
         assert_int_equal(library.drained, 2);
@@ -374,7 +375,7 @@ static void test_properties(void **state) {
         assert_int_equal(hint_of(CL_QUEUE_PRIORITY_KHR, CL_QUEUE_PRIORITY_MED_KHR), 0);
         assert_int_equal(hint_of(CL_QUEUE_PRIORITY_KHR, CL_QUEUE_PRIORITY_HIGH_KHR), 0);
         assert_int_equal(hint_of(CL_QUEUE_PROPERTIES, CL_QUEUE_PROFILING_ENABLE), 0);
-        /* A queue that kernels launch to, on the device, is nothing to us. */
+        /* The layer ignores a queue on the device, to which kernels launch. */
         assert_int_equal(hint_of(CL_QUEUE_PROPERTIES, CL_QUEUE_ON_DEVICE | CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE),
                         INT32_MAX);
 
@@ -451,8 +452,8 @@ static int n_calls(void) {
         return sim.n.enqueues + sim.n.markers + sim.n.flushes + sim.n.queries + sim.n.callbacks + sim.n.retains;
 }
 
-/* All loaders let go, the last one with work in flight and a drain to come: what was launched counts as done, nothing
- * is called on our account any more, and the application's calls pass. The next loader finds all as it was at first. */
+/* All loaders release the layer, the last one with work in flight and a drain pending: launches count as done, the
+ * layer calls nothing any more, and the application's calls pass. The next loader finds the layer's first state. */
 static void test_deinit(void **state) {
         const cl_icd_dispatch *other;
         init_with_properties(&other);
@@ -468,7 +469,7 @@ static void test_deinit(void **state) {
 
         for (int i = 0; i < 3; i++) /* the fixture's, and those of test_table_lengths() */
                 assert_int_equal(clDeinitLayer(), CL_SUCCESS);
-        assert_int_equal(clDeinitLayer(), CL_SUCCESS); /* of nobody */
+        assert_int_equal(clDeinitLayer(), CL_SUCCESS); /* no loader is left */
         assert_false(is_marked());
         assert_int_equal(library.completed, 3);
         assert_int_equal(opencl_n_busy, 0);
@@ -497,7 +498,7 @@ static void test_deinit(void **state) {
         release(q);
 }
 
-/* What the layer has given up stays. */
+/* Objects that the layer gave up are not freed. */
 static int end_teardown(void **state) {
         assert_int_equal(sim.n.queues_alive, 0);
         assert_int_equal(opencl_n_busy, 0);

@@ -7,9 +7,9 @@
  *         For each length a kernel that computes for about so long; more of them take turns. The queue has profiling
  *         enabled.
  *
- * Says "ready". Then, for each line "SECONDS" on standard input: launches for so long, says the mean and the median of
- * launches' times on the device, from start to end, in nanoseconds, and the number of launches; checks what was
- * computed at the end.
+ * Says "ready". Then, for each line "SECONDS" on standard input, launches for so long and prints the number of
+ * launches, and the mean and the median of their times on the device from start to end, in nanoseconds. Checks the
+ * results at the end.
  *
  *         sync    a launch, clFinish(), and again
  *         deep    eight launches in flight, and an event for each
@@ -33,9 +33,9 @@ static const char *const source = "__kernel void timed(__global uint *state, uin
                                   "}\n";
 
 typedef struct Length {
-        cl_kernel kernel; /* of its own: it is a kind of its own */
+        cl_kernel kernel; /* one for each length, so that each is a kind of its own */
         cl_uint rounds;
-        Affine all; /* of them */
+        Affine all; /* all rounds as one step */
 } Length;
 
 static Length lengths[LENGTHS_MAX];
@@ -90,7 +90,7 @@ static void set_rounds(Length *l, double rounds) {
         CHECK_CL(clSetKernelArg(l->kernel, 3, sizeof(l->rounds), &l->rounds));
 }
 
-/* `text` is how long it shall take, in microseconds; or "Nr", what it shall do: as many rounds as another one does. */
+/* `text` is the kernel's length in microseconds, or "Nr" for N rounds. */
 static void length_make(Length *l, cl_program program, const char *text) {
         const Affine one = AFFINE_STEP;
         char *end;

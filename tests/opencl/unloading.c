@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * A program that opens the loader, leaves a queue behind with work on it, and drops the loader, many times. It is
- * not linked to the loader: there would always be one left. Whoever calls the runtime on that queue's account must
- * find the loader's code where it was.
+ * A program that opens the loader, leaves a queue behind with work on it, and drops the loader, many times. It is not
+ * linked to the loader: there would always be one left. A thread that calls the runtime for that queue must find the
+ * loader's code where it was.
  */
 
 #include <dlfcn.h>
