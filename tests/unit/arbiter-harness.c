@@ -34,7 +34,7 @@ Manager *manager_make_accounting(Accounting accounting) {
         return m;
 }
 
-/* No entity is watched for its own accounting. Tests of accounting make their manager otherwise. */
+/* The manager watches no entity for its own accounting. Tests of accounting make their own manager. */
 Manager *manager_make(void) {
         return manager_make_accounting(ACCOUNTING_OFF);
 }
@@ -133,7 +133,7 @@ uint32_t watch(const Queue *q) {
         return atomic_load(&q->page_slot->watch);
 }
 
-/* A queue that is watched has the state that its edges told; the others are looked at. */
+/* A watched queue has the state that its edges reported. The service looks at the other queues. */
 static void check_watch(const Queue *q) {
         assert_int_equal(watch(q), queue_slot(q)->watch);
         assert_int_equal(q->quick.looked, queue_slot(q)->watch == PAGE_WATCH_COUNTED);

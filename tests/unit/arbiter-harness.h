@@ -19,24 +19,24 @@ typedef struct Process {
 
 Manager *manager_make(void);
 Manager *manager_make_accounting(Accounting accounting);
-/* A client in a cgroup of our choice; the process behind it is this one, or another. */
+/* Makes a client in the given cgroup. Its process is the test's own, or another. */
 Process join(Manager *m, const char *cgroup, int priority);
 Process join_pid(Manager *m, const char *cgroup, int priority, pid_t pid);
 Process join_as(Manager *m, const char *cgroup, int priority, uid_t uid);
-/* The process, or the queue, goes, and what it has launched is over. */
+/* Removes the process, or the queue; its launches have ended. */
 void leave(Process *p);
 void release(Queue *q);
 Queue *queue(Process *p, const char *device, int hint);
-/* What a shim does around one launch. */
+/* The calls that a shim makes before and after one launch. */
 void begin(Queue *q);
 void finish(Queue *q);
 
-/* What it had in flight when it was held is over, and it waits at the gate with the rest. */
+/* The held queue's launches in flight end, and its thread waits at the gate with the next one. */
 void drain(Queue *q);
 /* The user's count of `what`. */
 unsigned user_count(const Manager *m, uid_t uid, UserCount what);
-/* As the gate sees it. */
+/* Whether the gate holds the queue's launches. */
 bool held(const Queue *q);
 uint32_t watch(const Queue *q);
-/* Counts agree with what they count. */
+/* Checks that the manager's counts agree with its objects. */
 void check(Manager *m);

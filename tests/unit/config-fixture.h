@@ -20,11 +20,11 @@
 
 #define CONFIG_PROBLEMS_MAX 16384U
 
-/* Makes the folder, and removes it. */
+/* Make the folder, and remove it. */
 int config_setup(void **state);
 int config_teardown(void **state);
 
-/* Of the last load: a line each, and how many. */
+/* The problems of the last load: one line each, and their number. */
 extern char problems[CONFIG_PROBLEMS_MAX];
 extern unsigned n_problems;
 

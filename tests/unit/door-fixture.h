@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * A door in a folder of its own, and the guests that come to it
+ * A door in the test's own folder, and the guests that connect to it
  */
 
 #include <poll.h>

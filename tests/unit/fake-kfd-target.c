@@ -70,7 +70,7 @@ static pid_t self(void) {
 }
 
 static int fake_seize(pid_t pid) {
-        assert_int_not_equal(self(), getpid()); /* never the caller's own thread: it does not end */
+        assert_int_not_equal(self(), getpid()); /* the caller's thread would not end by it */
         driver.n_seizes++;
         if (!driver.is_there)
                 return -ESRCH;

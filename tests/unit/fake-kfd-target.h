@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * Another process's queues, and a driver that the test plays: CRIU_OP and DBG_TRAP to the letter of what they refuse
+ * Another process's queues, and a driver that the test plays: CRIU_OP and DBG_TRAP refuse the same calls as the
+ * kernel's
  */
 
 #include "common/macro.h"
@@ -19,7 +20,7 @@
 #define QUEUES   70 /* more than the first guess of the backend */
 #define FAILURES 8
 
-/* What one call of an operation does: fails with an error, before or after it has done its work. */
+/* The failure of one call: its error, and whether the call does its work before it fails. */
 typedef struct Failure {
         unsigned op;
         int error;
@@ -32,7 +33,7 @@ typedef struct Driver {
         uint32_t runtime_state;
         bool runtime_told;
         pid_t tracer;
-        unsigned n_seizes, busy_seizes; /* the former tracer is on its way out for so many looks */
+        unsigned n_seizes, busy_seizes; /* number of seizes that fail because the former tracer has not gone yet */
         uint64_t clock;
 
         uint32_t minor;
@@ -62,12 +63,12 @@ extern const KfdTargetSys fake_target_sys;
 #define OP_CRIU(op)  (100U + (op))
 #define OP_DEBUG(op) (200U + (op))
 
-/* A cmocka set-up: a process with queues, that may be traced. */
+/* A cmocka set-up: a process with queues that the test may trace. */
 int driver_reset(void **state);
 void fail_next(unsigned op, int error, bool late);
 
 KfdTarget open_target(KfdPrivilegedMode mode);
 void close_target(KfdTarget *t);
 unsigned n_suspended(void);
-/* The driver is in the state that the target says. */
+/* Checks that the driver is in the state that the target reports. */
 void assert_truth(const KfdTarget *t);

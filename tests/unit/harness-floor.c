@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * How long a job may be held: the bound of policy/floor.h, from how many there ever were beside it and beside each
- * floor above it
+ * How long a job may be held: the bound of policy/floor.h, from the greatest number of jobs that ever were beside it
+ * and beside each floor above it
  */
 
 #include <setjmp.h>
@@ -55,7 +55,7 @@ static HarnessFloor *floor_get(Harness *h, const HarnessPath *path, size_t n) {
         return &h->floors[h->n_floors++];
 }
 
-/* Whether no job before this one is below the same floor so far down. */
+/* Whether this is the first job below its floor at that depth. */
 static bool is_first(const Harness *h, size_t i, const HarnessPath *path, size_t n) {
         for (size_t k = 0; k < i; k++) {
                 HarnessPath other = path_of(h->jobs[k]);

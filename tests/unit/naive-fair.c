@@ -50,7 +50,7 @@ static int64_t floor_div(wide_t a, wide_t b) {
         return (int64_t) (a >= 0 ? a / b : -((-a + b - 1) / b));
 }
 
-/* The weighted mean of those here, such that all lags, those of remembered ones too, add up to nothing. */
+/* The weighted mean over the present members, such that all lags add up to zero, those of remembered members too. */
 static uint64_t v_of(PolicyNode *n, int tier) {
         Below b = naive_below(n, tier);
         const Member *first = NULL;
@@ -103,7 +103,7 @@ bool naive_is_even(const PolicyNode *n, int tier) {
         return true;
 }
 
-/* What has a turn of its own uses no place above. */
+/* Whether the entity uses a place in the queues above; an entity with a turn of its own does not. */
 static bool uses_place(const PolicyEntity *e, const Member *m) {
         const Policy *p = e->p;
 
@@ -141,8 +141,8 @@ static bool is_before(uint64_t a, uint64_t a_order, uint64_t b, uint64_t b_order
         return d < 0 || (d == 0 && a_order < b_order);
 }
 
-/* The eligible one with the earliest deadline that could use a place; with `any`, without such, the one that is least
- * early. */
+/* The eligible member with the earliest deadline that could use a place. If there is none and `any` is set: the member
+ * that becomes eligible first. */
 static Member *first_waiting(PolicyNode *n, int tier, bool any) {
         Below b = naive_below(n, tier);
         uint64_t v = v_of(n, tier);
@@ -200,7 +200,7 @@ static uint32_t n_used(const PolicyNode *n, int tier) {
         return used;
 }
 
-/* Which of the heaviest runners are worth more than all their places; what they leave. */
+/* The heaviest runners, whose weights are worth more than all their places, and the weight and places of the rest. */
 typedef struct Full {
         bool full[NAIVE_BELOW];
         uint64_t slots, weight, used;
@@ -425,7 +425,7 @@ void naive_choose(PolicyNode *n, int tier, uint32_t slots) {
                 }
 }
 
-/* When V reaches m: its distance over the speed of V, less its own. */
+/* Time until V reaches m: the distance divided by the difference of V's speed and m's own. */
 static uint64_t until(PolicyNode *n, int tier, const Full *f, const Member *m) {
         Below b = naive_below(n, tier);
         wide_t w = weight_of(&b), left = f->weight, sum = 0, rate;

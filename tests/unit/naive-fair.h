@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What the five files of the oracle share: its objects, the fair queues, its nodes, its floor, and its orderings. A
+ * Shared by the five files of the oracle: its objects, the fair queues, its nodes, its floor, and its orderings. A
  * queue is a node in a tier, and is not stored: every question about it is answered by looking at all that are in it.
  */
 
@@ -21,12 +21,12 @@ typedef struct Member {
         bool here, remembered;
         uint32_t places, used;
         uint64_t v, deadline, left;
-        int64_t lag;      /* away: what it comes back with */
+        int64_t lag;      /* of an absent member: the lag that it comes back with */
         uint64_t left_at; /* by the queue's clock */
         uint64_t left_order, wait_order, run_order;
 } Member;
 
-/* A place on the floor: the way to it from the root, and when it last had a turn. */
+/* A place on the floor: the path to it from the root, and the time of its last turn. */
 #define NAIVE_FLOORS (POLICY_DEPTH_MAX + 3)
 
 typedef struct NaiveOrdering NaiveOrdering;
@@ -47,9 +47,9 @@ struct PolicyNode {
         PolicyNodeSettings settings;
         uint64_t id;
         char *name;
-        bool gone; /* freed, and owes something */
+        bool gone; /* freed, but kept because of its debt */
         Member in[NAIVE_TIERS];
-        uint64_t v_left[NAIVE_TIERS]; /* V of an empty queue: what it was */
+        uint64_t v_left[NAIVE_TIERS]; /* V of an empty queue: its last value */
         uint64_t clock[NAIVE_TIERS];
 
         bool stopped;
@@ -78,17 +78,17 @@ struct PolicyEntity {
         uint64_t placed, foreseen; /* hundredfold credit for late gaps */
         PolicyGrant grant;
 
-        /* What its ordering says, and what of that is in force. */
+        /* The levels that its ordering gives it, and the ones in force. */
         int level;
         uint64_t rank, budget, budget_left, alarm;
         uint64_t rank_in_force, turn_order, alarm_in_force, alarm_order;
-        bool here; /* or its place is kept */
+        bool here; /* granted, or its place is kept */
         uint64_t here_since;
         int down;
         uint64_t down_since, used;
 };
 
-/* Two numbers of a party, and what was used of each level since then. */
+/* Two numbers that an ordering keeps for a party, and the time used on each level since then. */
 typedef struct NaiveParty {
         uint64_t top, owner, since, used[8];
 } NaiveParty;
@@ -147,10 +147,10 @@ void naive_charge_tail(PolicyNode *n, int tier, Member *m, uint64_t ns);
 int64_t naive_lag(PolicyNode *n, int tier, const Member *m);
 bool naive_is_even(const PolicyNode *n, int tier);
 
-/* How many of the places that it uses are not free yet. */
+/* The number of the member's places that are still blocked by tails. */
 uint32_t naive_n_blocked(const Member *m, int tier);
 
-/* The same for everything below that runs. */
+/* Charges each runner below. */
 void naive_advance(PolicyNode *n, int tier, uint32_t slots, uint64_t ns);
 void naive_choose(PolicyNode *n, int tier, uint32_t slots);
 uint64_t naive_left(PolicyNode *n, int tier, uint32_t slots);
@@ -170,47 +170,47 @@ void naive_set_stopped(PolicyNode *n, bool stopped);
 void naive_forget_unused(Policy *p);
 void naive_free_node(PolicyNode *n);
 void naive_bury(Policy *p);
-PolicyNode *naive_make_node(PolicyNode *parent, const PolicyNodeSettings *s); /* or again */
+PolicyNode *naive_make_node(PolicyNode *parent, const PolicyNodeSettings *s); /* or changes its settings */
 int naive_highest_of(const PolicyNode *n);
 void naive_continue_turn(Policy *p);
 PolicyNode *naive_first_due(const Policy *p);
 bool naive_begin_turn(Policy *p);
-bool naive_has_turn(const PolicyEntity *e); /* below the node whose turn it is */
+bool naive_has_turn(const PolicyEntity *e); /* whether the entity is below the node whose turn it is */
 void naive_set_node(PolicyNode *n, const PolicyNodeSettings *s);
-/* Time that an entity ran (or was kept for), to all nodes that it is in. What it was chosen for also comes off the
- * credit of their guarantees. */
+/* Charges the time that an entity ran, or that a place was kept for it, to all its nodes. Time for which it was chosen
+ * is also taken from their minima's credit. */
 void naive_charge_above(PolicyEntity *e, uint64_t from, uint64_t ns, bool ran, bool chosen);
 size_t naive_n_ready(const Policy *p);
 void naive_check_quotas(PolicyEntity *e);
 void naive_change(PolicyEntity *e, PolicyNode *node, int tier); /* to another */
-uint64_t naive_quota_left(const Policy *p);                     /* until one may be used up by those who run */
+uint64_t naive_quota_left(const Policy *p);                     /* time until a maximum may be used up */
 
 /* --- naive-keep.c --- */
 
-/* The gap that would have been best to wait for. */
+/* The gap that it would have been best to wait for. */
 uint64_t naive_worth_waiting(const PolicyEntity *e, uint64_t limit);
 
 bool naive_keep_begin(PolicyEntity *e);
 
-/* What it was late is taken from its credit. */
+/* Takes the time by which the gap was late from the entity's credit. */
 void naive_gap_ended(PolicyEntity *e, uint64_t gap);
 void naive_keep_end(PolicyEntity *e);
-void naive_keep_drop(PolicyEntity *e); /* kept: what its ordering says then is done later */
+void naive_keep_drop(PolicyEntity *e); /* its place is kept no longer; the caller calls naive_order_follow() later */
 bool naive_review_kept(Policy *p);
 bool naive_drop_kept(Policy *p);
 uint64_t naive_next_keep_end(const Policy *p);
 
-/* Tails: those that have the device now, and the entities that wait for them. */
+/* Tails of held entities that still have the device, and the entities that wait for them. */
 void naive_drain_begin(PolicyEntity *e);
 void naive_tail(PolicyEntity *e);
 PolicyEntity *naive_next_drainer(const Policy *p, const PolicyEntity *after);
 void naive_note_blocked(Policy *p);
 
-/* Notes the chosen entities that are not granted before an equal's tail is over. They waited for so long. */
+/* Notes the chosen entities that are not granted before an equal's tail is over. Adds the time that they waited. */
 void naive_note_awaiting(Policy *p);
 void naive_account_awaiting(Policy *p, uint64_t ns);
 
-/* When the next tail that an entity waits for, granted or not, counts no longer. */
+/* The time when the next tail that an entity waits for reaches its bound. The entity may be granted or not. */
 uint64_t naive_next_tail_end(const Policy *p);
 void naive_charge_tails(Policy *p, uint64_t from, uint64_t ns);
 
@@ -221,7 +221,7 @@ uint64_t naive_slice(const Policy *p, int tier);
 uint32_t naive_weight(const Policy *p, const PolicySettings *s);
 uint32_t naive_node_weight(const Policy *p, const PolicyNodeSettings *s);
 
-/* Without an ordering the rest does nothing. */
+/* Without an ordering the following functions do nothing. */
 
 void naive_order_begin(PolicyEntity *e);
 void naive_order_told(PolicyEntity *e);
@@ -238,7 +238,7 @@ bool naive_order_is_worth_keeping(const PolicyEntity *e);
 
 /* --- naive-floor.c --- */
 
-/* Then each level of the entity's path has a place, and levels without entities have none. */
+/* Gives each level of the entity's path a place, and removes the places of levels without entities. */
 void naive_floor_note(PolicyEntity *e);
 void naive_floor_forget(Policy *p);
 void naive_floor_change(PolicyEntity *e, const PolicyParty *to);
@@ -247,5 +247,5 @@ void naive_floor_change(PolicyEntity *e, const PolicyParty *to);
 PolicyEntity *naive_floor_next(const Policy *p, uint64_t until);
 void naive_floor_take_turn(PolicyEntity *e);
 
-/* Since when it is held; of maxima it tells nothing. */
+/* Tells since when the entity is held; says nothing of maxima. */
 bool naive_entity_wait(const PolicyEntity *e, PolicyWait *ret);

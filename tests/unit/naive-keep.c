@@ -8,8 +8,7 @@
 
 __extension__ typedef __int128 wide_t;
 
-/* The gap that would have been best to wait for, by trying each on the whole history; the shortest of equally good
- * ones. */
+/* Finds the best gap to wait for by trying each gap on the whole history; of equally good ones the shortest. */
 uint64_t naive_worth_waiting(const PolicyEntity *e, uint64_t limit) {
         uint64_t best = 0, wait = 0;
         wide_t best_gain = 0;
@@ -190,7 +189,7 @@ PolicyEntity *naive_next_drainer(const Policy *p, const PolicyEntity *after) {
         return best;
 }
 
-/* One more is blocked, the latest granted first, for as long as there are more than places. */
+/* As many runners are blocked as there are more runners and tails than places, those granted last first. */
 void naive_note_blocked(Policy *p) {
         size_t tails = 0, n = 0, blocked;
 
@@ -230,7 +229,7 @@ static bool goes_at_once(const PolicyEntity *e) {
         return e->grant.verdict == VERDICT_RUN || e->draining || naive_has_turn(e) || starved;
 }
 
-/* Of an equal of those chosen, for less than 50 ms. */
+/* Whether the tail is an equal's of the chosen entities, and younger than 50 ms. */
 static bool is_awaited(const PolicyEntity *d) {
         return d->draining && !d->chosen && d != d->p->owed && d->tier == d->p->active &&
                         d->p->now < d->drain_until - NSEC_PER_SEC + 50 * NSEC_PER_MSEC;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The oracle's nodes: which are stopped by a maximum, which are owed a turn by a minimum, and whose turn it is
+ * The oracle's nodes: which a maximum stops, which a minimum owes a turn, and which has the turn
  */
 
 #include "naive-fair.h"
@@ -10,7 +10,7 @@ __extension__ typedef __int128 wide_t;
 
 /* --- nodes --- */
 
-/* Stopped by its own maximum or by one above. A period that is over counts once it was noticed. */
+/* Whether the node's own maximum or one above stops it. The end of a period counts from when the policy noticed it. */
 bool naive_is_out(const PolicyNode *n) {
         for (; n; n = n->parent)
                 if (n->stopped)
@@ -126,7 +126,7 @@ static void note_wanting(Policy *p) {
         }
 }
 
-/* From a change at n up to the root. */
+/* Fits the members from n up to the root after a change at n. */
 void naive_fit_up(PolicyNode *n, int tier) {
         for (PolicyNode *x = n; x->parent; x = x->parent)
                 fit(x, tier);
@@ -150,7 +150,7 @@ void naive_set_stopped(PolicyNode *n, bool stopped) {
         fit_all_up(n);
 }
 
-/* A node without entities of a tier below it: only what it owes is remembered, as long as it can come back. */
+/* Forgets members without entities below them, but for debts of nodes that can come back. */
 void naive_forget_unused(Policy *p) {
         FOR_EACH_NODE(p, n)
         for (int t = 0; t < NAIVE_TIERS; t++) {
@@ -189,7 +189,7 @@ void naive_free_node(PolicyNode *n) {
         free(n);
 }
 
-/* Whether and when this happens has no effect on results. */
+/* This has no effect on results, whenever it happens. */
 void naive_bury(Policy *p) {
         for (size_t i = p->n_nodes; i-- > 0;) {
                 PolicyNode *n = p->nodes[i];

@@ -40,7 +40,7 @@ static void told_nothing(PolicyEntity *e) {
         e->level = 0;
 }
 
-/* kedf: when it is to be done; those who need not be come after. */
+/* kedf: sorts by deadline; entities without one come last. */
 static void deadline(PolicyEntity *e) {
         uint64_t in = e->settings.deadline_us * UINT64_C(1000);
 
@@ -48,7 +48,7 @@ static void deadline(PolicyEntity *e) {
         e->rank = e->here_since + in;
 }
 
-/* lax: one of two priorities, by the time since it came. */
+/* lax: gives an entity one of two priorities by the time since it came. */
 static void laxity(PolicyEntity *e) {
         uint64_t until = e->here_since + e->settings.laxity_us * UINT64_C(1000);
         bool counts = e->here && e->settings.laxity_us > 0, critical = counts && e->p->now >= until;
@@ -82,7 +82,8 @@ static bool has_others(const PolicyEntity *e) {
         return false;
 }
 
-/* Of the budgets of a level its party may have two in a second, where there are others. */
+/* The time of a level that is left to the entity's party: where there are other parties, a party has two of the level's
+ * budgets in a second. */
 static uint64_t party_may(const PolicyEntity *e, int down) {
         const NaiveParty *party = party_of(e);
         uint64_t may = 2 * (e->p->config.timeslice_ns << down);
@@ -92,7 +93,8 @@ static uint64_t party_may(const PolicyEntity *e, int down) {
         return ns_sub(may, party->used[down]);
 }
 
-/* The only entity of its party has both. */
+/* The time that the entity may use of its level: one budget, or both of its party's if it is the party's only
+ * entity. */
 static uint64_t may_himself(const PolicyEntity *e) {
         size_t n = 0;
 
@@ -228,7 +230,7 @@ static void ask(PolicyEntity *e, void (*what)(PolicyEntity *e)) {
                 what(e);
 }
 
-/* The order of alarms that come at once is that in which they were set. */
+/* Alarms that come at once come in the order in which they were set. */
 void naive_order_follow(PolicyEntity *e) {
         uint64_t rank = e->rank_in_force;
         int tier = CLAMP(e->level, POLICY_PRIORITY_MIN, POLICY_PRIORITY_MAX) - POLICY_PRIORITY_MIN;
@@ -279,7 +281,7 @@ void naive_order_goes(PolicyEntity *e, bool now) {
                 naive_order_follow(e);
 }
 
-/* Into its queue, behind its equals. */
+/* Puts the entity into its queue, behind its equals. */
 void naive_order_joins(PolicyEntity *e) {
         e->rank_in_force = e->rank;
         e->turn_order = e->p->order++;
@@ -427,7 +429,7 @@ void naive_order_choose(PolicyNode *n, int tier, uint32_t slots) {
         }
 }
 
-/* Only where no other entity wants its place. */
+/* Whether the entity's place may be kept: only where no other entity wants it. */
 bool naive_order_is_worth_keeping(const PolicyEntity *e) {
         Policy *p = e->p;
         bool turn = naive_has_turn(e);

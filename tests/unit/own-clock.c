@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * A clock of the test's own
+ * The test's own clock
  */
 
 #include <time.h>
@@ -9,7 +9,7 @@
 #include "common/time-util.h"
 #include "tests/unit/own-clock.h"
 
-/* As of a machine that has been up for a while. */
+/* The clock of a machine that has been up for a while. */
 static uint64_t now = 1000 * NSEC_PER_SEC;
 
 void own_clock_pass(uint64_t ns) {

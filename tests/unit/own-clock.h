@@ -4,9 +4,9 @@
 /*
  * A clock of the test's own: CLOCK_MONOTONIC of all that is linked into it statically
  *
- * For tests of one thread that compare times. What other programs do to the machine is no part of them: the test gets
- * the same times on each run. The clock goes on by nanosleep(), by own_clock_pass(), and by a little whenever it is
- * read, so that a loop that waits for a time by reading it ends. The program is linked with own_clock_args.
+ * For tests of one thread that compare times. Other programs' load on the machine does not change these times: they are
+ * the same on each run. The clock goes on by nanosleep(), by own_clock_pass(), and by a little whenever it is read, so
+ * that a loop that waits for a time by reading it ends. The program is linked with own_clock_args.
  */
 
 #include <stdint.h>

@@ -91,7 +91,8 @@ void device_run(Device *d, Harness *h, uint64_t ns) {
 
 /* --- fluid --- */
 
-/* How much of a slot a ready worker gets: its part by weight of what those leave who are worth more than a slot. */
+/* The part of a slot that one unit of weight gets. A worker whose weight is worth a slot gets just that, and the other
+ * workers divide the rest by weight. */
 static double fluid_unit(const Device *d, uint32_t slots) {
         double unit = 0;
 
@@ -109,7 +110,7 @@ static double fluid_unit(const Device *d, uint32_t slots) {
                                 weight += w->settings.weight;
                 }
                 if (weight == 0)
-                        return 1; /* at any weight a whole slot */
+                        return 1; /* as many slots as workers: a whole slot each */
                 unit = MAX(unit, left / weight);
         }
         return unit;

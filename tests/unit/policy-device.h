@@ -34,8 +34,8 @@ typedef struct Device {
         size_t n;
 } Device;
 
-/* Runs all workers for that long under the policy (jobs are made at the start, and stay in the harness). */
+/* Runs all workers under the policy for `ns` (jobs are made at the start, and stay in the harness). */
 void device_run(Device *d, Harness *h, uint64_t ns);
 
-/* The same on `slots` fluid slots; priorities are ignored. The result is in Worker.fluid_done. */
+/* Runs all workers on `slots` fluid slots; priorities are ignored. The result is in Worker.fluid_done. */
 void device_run_fluid(Device *d, uint32_t slots, uint64_t ns);

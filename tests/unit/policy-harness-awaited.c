@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Which jobs wait for tails, as far as it can be told without knowing which were chosen
+ * Jobs that wait for tails, as far as the harness can tell without knowing which the policy chose
  */
 
 #include "policy-harness.h"

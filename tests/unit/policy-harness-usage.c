@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The harness's own accounts: whose time it was, moment by moment, from what it has told the policy and what the policy
- * has granted
+ * The harness's own accounts: divides each moment among the jobs by the events that it gave the policy and the policy's
+ * grants
  */
 
 #include "policy-harness.h"
 #include "policy-naive.h"
 
-/* The one that drains after that one. */
+/* The draining job that follows `order`. */
 static Job *next_drainer(const Harness *h, uint64_t order) {
         Job *best = NULL;
 
@@ -34,7 +34,7 @@ static bool has_tail(const Job *j) {
         return d == j;
 }
 
-/* It runs, and as many as wait for tails were granted before it. */
+/* Whether the job is granted but waits for a tail: tails take places from the jobs granted last. */
 static bool is_blocked(const Job *j) {
         const Harness *h = j->h;
         size_t tails = 0, running = 0, later = 0, waiting;

@@ -14,7 +14,7 @@
 #include "policy-harness.h"
 #include "policy-naive.h"
 
-#define RECENT_NS (100 * NSEC_PER_MSEC) /* equals that contended less long ago keep their thresholds */
+#define RECENT_NS (100 * NSEC_PER_MSEC) /* equals that contended within this time keep their thresholds */
 
 void harness_check(const Harness *h, bool ok, const char *what, int line) {
         if (ok)
@@ -111,7 +111,7 @@ Harness *harness_free(Harness *h) {
         return NULL;
 }
 
-/* What the policy makes of settings that are out of range. */
+/* The settings as the policy bounds them. */
 static PolicySettings in_range(PolicySettings s) {
         s.priority = CLAMP(s.priority, POLICY_PRIORITY_MIN, POLICY_PRIORITY_MAX);
         return s;
@@ -131,7 +131,8 @@ static bool job_is_guaranteed(const Job *j) {
         return false;
 }
 
-/* Has work, and if a maximum is said of it or above it, is not kept from it: those that are held may be stopped. */
+/* Whether the job surely counts as ready: it has work, and no maximum stops it. A held job with a maximum on its path
+ * may be stopped. */
 static bool job_counts(const Job *j) {
         return j->ready && job_level(j) >= j->h->outside && (!job_is_limited(j) || j->grant.verdict == VERDICT_RUN);
 }
@@ -199,7 +200,8 @@ void harness_move(Job *j, HarnessNode *to) {
         h->floors_changed = true;
 }
 
-/* The job would have been granted in advance if there are no more idle jobs than the policy grants in advance. */
+/* Notes that the job would have been granted in advance, where there are no more idle jobs than the policy grants in
+ * advance. */
 static void note_advance(Job *j) {
         unsigned *missed = &j->h->maybe_missed[job_level(j) - POLICY_PRIORITY_MIN];
         size_t n_idle = 0;
@@ -321,7 +323,7 @@ static bool may_be_kept(const Harness *h, const Job *j) {
                         (h->reconfigured || h->now_ns < j->idle_from_run_ns + h->config.linger_ns);
 }
 
-/* How many of that tier, or those above it, may be. */
+/* The number of the tier's jobs, or of the jobs above it, for which places may be kept. */
 static size_t count_kept(const Harness *h, int priority, bool above) {
         size_t n = 0;
 
@@ -337,7 +339,7 @@ static bool may_linger(const Harness *h, int top) {
         return count_kept(h, top, true) > 0;
 }
 
-/* A turn that the floor owes: only after starve_ns of waiting, for starve_run_ns, and once per starve_ns. */
+/* The floor owes a turn only after starve_ns of waiting, for starve_run_ns, and once per starve_ns. */
 static void check_owed(Harness *h, const Job *owed) {
         if (h->reconfigured)
                 return;
@@ -349,7 +351,7 @@ static void check_owed(Harness *h, const Job *owed) {
         h->owed_since_ns = owed->granted_ns;
 }
 
-/* One that runs below a minimum, and not because the floor owes it a turn. */
+/* A job that runs below a minimum's node, and not because the floor owes it a turn. */
 static const Job *find_guaranteed(const Harness *h, int top) {
         for (size_t i = 0; i < h->n; i++) {
                 const Job *j = h->jobs[i];
@@ -388,9 +390,9 @@ static void check_running(Harness *h) {
         }
         if (!minima && !h->reconfigured)
                 harness_check_awaited(h, top, n_running);
-        /* Work-conserving, but for places that equals' launches have still, and places that are kept. While the device
-         * is kept for a tier, an owed turn can be the only work on it; and the turn of a lower tier's minimum takes a
-         * place of the highest tier. */
+        /* The policy is work-conserving, but for places that equals' launches still have, and places that are kept.
+         * While the device is kept for a tier, an owed turn can be the only work on it; and the turn of a lower tier's
+         * minimum takes a place of the highest tier. */
         size_t n_awaited = harness_count_awaited(h, top),
                n_kept = count_kept(h, top, false) + (minima ? count_kept(h, POLICY_PRIORITY_MIN - 1, true) : 0);
         if (n_running < should &&
@@ -418,13 +420,13 @@ static void note_contention(Harness *h) {
         h->highest = highest;
         if (count_ready(h, highest, false) > h->config.concurrency)
                 h->contended_ns = h->now_ns;
-        /* From outside of the policy it cannot be seen whether a place is kept. */
+        /* The harness cannot see whether a place is kept. */
         if (count_ready(h, highest, false) + count_kept(h, highest, false) > h->config.concurrency)
                 h->may_be_contended_ns = h->now_ns;
 }
 
-/* All places of the tier are taken, or may be kept for a job; and other jobs wanted them shortly before, or the tier
- * was not the highest. */
+/* Whether the tier's places are all taken or may be kept, and other jobs wanted them shortly before, or the tier was
+ * not the highest. */
 static bool is_taken(const Harness *h, int tier) {
         size_t n = count_ready(h, tier, true) + count_kept(h, tier, false) + harness_count_awaited(h, tier) +
                         harness_has(h, false);
@@ -456,8 +458,8 @@ static void check_idle(Harness *h) {
         }
         h->seen.n_many_idle += n_idle > POLICY_ADVANCE_MAX;
 
-        /* One more of them may be granted as the last runner, or as the one lingered for; and as many as there are
-         * places, because they are kept for them. */
+        /* One more idle job may be granted as the last runner, or as the job lingered for; and as many as there are
+         * places may be granted because places are kept for them. */
         n_kept = MIN(n_kept, (size_t) h->config.concurrency + 1);
         bool missed = highest >= POLICY_PRIORITY_MIN &&
                         h->maybe_missed[highest - POLICY_PRIORITY_MIN] >= POLICY_ADVANCE_MISSES;
@@ -485,7 +487,7 @@ static void check_thresholds(Harness *h) {
                 if (job_level(j) < highest || job_is_limited(j) || (minima && h->n > 1))
                         CHECK(h, j->grant.threshold == own);
                 else if (maxima || highest < h->outside)
-                        continue; /* which contend depends on which are stopped */
+                        continue; /* the contending jobs depend on the stopped ones */
                 else if (n_highest == 1)
                         CHECK(h, j->grant.threshold == 0);
                 else if (h->now_ns < h->contended_ns + RECENT_NS)
@@ -496,8 +498,8 @@ static void check_thresholds(Harness *h) {
         }
 }
 
-/* No wake-up where time alone changes nothing: no job is held, none will be held at the end of an owed turn, and none
- * waits for the end of a tail. */
+/* The policy asks for no wake-up where time alone changes nothing: no job is held, none will be held at the end of an
+ * owed turn, and none waits for the end of a tail. */
 static void check_wake(const Harness *h) {
         int top = highest_priority(h, true);
         size_t n_top = count_ready(h, top, false), n_ready = 0;
@@ -553,7 +555,7 @@ static void dispatch_both(Harness *h) {
         }
 }
 
-/* Where nothing is said of tails, there are none. */
+/* Without `tails` a held job drains at once. */
 static bool end_tails(Harness *h) {
         bool any = false;
 
@@ -586,7 +588,7 @@ void harness_dispatch(Harness *h) {
         harness_check_usage(h);
         check_bounded_wait(h);
 
-        /* Asking again at once changes nothing. */
+        /* A second dispatch at the same time changes nothing. */
         size_t n_got = h->n_got;
         CHECK(h, h->ops->dispatch(h->policy, h->now_ns) == h->wake_ns);
         CHECK(h, h->n_got == n_got);

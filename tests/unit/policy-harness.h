@@ -5,9 +5,8 @@
  * A policy under test, its contract, and its oracle
  *
  * The harness drives the policy and the oracle side by side with the same events and checks after every dispatch that
- * both reported the same grants in the same order and want to be asked again at the same time, and, independently of
- * the oracle, every invariant that policy.h promises. A check that fails names the seed and the step, which are all it
- * takes to see it again.
+ * both reported the same grants in the same order and asked for the same wake-up, and, independently of the oracle,
+ * every invariant that policy.h promises. A check that fails names the seed and the step, by which it can be repeated.
  */
 
 #include "policy/policy.h"
@@ -28,7 +27,7 @@ static inline bool random_chance(Random *r, unsigned percent) {
         return random_range(r, 0, 99) < percent;
 }
 
-/* Spread over the orders of magnitude. */
+/* A number of lo..hi whose order of magnitude is random, too. */
 uint64_t random_log(Random *r, uint64_t lo, uint64_t hi);
 
 typedef struct Harness Harness;
@@ -53,15 +52,15 @@ typedef struct Job {
         PolicyGrant grant;
         uint64_t held_since_ns;    /* ready and held since */
         uint64_t granted_ns;       /* last change to run */
-        uint64_t waited_ns;        /* what it had waited when that happened */
+        uint64_t waited_ns;        /* its waiting time at that change */
         uint64_t idle_since_ns;    /* NSEC_INFINITY: never ready */
         uint64_t idle_from_run_ns; /* last time it became idle while granted; NSEC_INFINITY: never */
         uint64_t grant_order;      /* of the last change to run, the later the higher */
-        uint64_t drain_order;      /* the same of the hold that it drains since; 0: it does not */
-        uint64_t drain_until_ns;   /* when that counts no longer */
+        uint64_t drain_order;      /* order of the hold since which it drains; 0: it does not drain */
+        uint64_t drain_until_ns;   /* end of the time in which its tail counts */
         uint64_t granted_step;     /* when it was last granted while it was ready, ... */
         bool granted_from_tail;    /* ... and whether it drained then */
-        uint64_t ready_ns;         /* what it should be accounted: all of it, ... */
+        uint64_t ready_ns;         /* expected accounts: ready time in all, ... */
         PolicyUsage usage;         /* ... and its parts */
 } Job;
 
@@ -70,7 +69,7 @@ typedef struct HarnessGrant {
         PolicyGrant grant;
 } HarnessGrant;
 
-/* A floor by the way to it from the root, and how many there are right below it. */
+/* A floor by the path to it from the root, and the number of floors right below it. */
 #define HARNESS_FLOORS (POLICY_DEPTH_MAX + 3)
 
 typedef struct HarnessPath {
@@ -84,7 +83,7 @@ typedef struct HarnessFloor {
         uint64_t n, n_most;
 } HarnessFloor;
 
-/* What happened, so that a test can tell that it tested anything. */
+/* Counts of events, by which a test can check that its scenario occurred. */
 typedef struct HarnessSeen {
         uint64_t n_dispatched, n_grants, n_preempted, n_owed, n_lingered, n_contended, n_many_idle, n_stopped,
                         n_guaranteed, n_kept, n_tails, n_came_back, n_awaited;
@@ -104,20 +103,20 @@ struct Harness {
         size_t n_got, n_want, n_new;
 
         bool late;         /* a dispatch came later than asked for: bounds on time do not hold */
-        bool reconfigured; /* times were changed under way: likewise */
+        bool reconfigured; /* times were changed under way: bounds on time do not hold */
         int highest;       /* priority registered */
-        int outside;       /* of other devices */
+        int outside;       /* highest priority on other devices */
         uint64_t highest_since_ns;
         unsigned maybe_missed[POLICY_PRIORITY_MAX - POLICY_PRIORITY_MIN + 1]; /* who came in a row, of each level, when
                                                                                  not all could be granted in advance */
-        uint64_t may_be_contended_ns; /* the same, if those that a place may be kept for counted */
+        uint64_t may_be_contended_ns; /* contended_ns, if jobs for which a place may be kept counted as ready */
         uint64_t contended_ns;        /* when more than `concurrency` of them were last ready */
         HarnessFloor *floors;
         size_t n_floors;
         bool floors_changed;
 
-        bool tails;     /* what is held drains when harness_drained() says so, and not at once */
-        uint64_t order; /* of what happened to jobs */
+        bool tails;     /* a held job drains by harness_drained(), and not at once */
+        uint64_t order; /* counts the jobs' events */
         PolicyDeviceUsage usage;
         const Job *owed;
         uint64_t owed_since_ns;
@@ -136,7 +135,7 @@ void harness_move(Job *j, HarnessNode *to);
 
 HarnessNode *harness_add_node(Harness *h, HarnessNode *parent, PolicyNodeSettings s);
 bool harness_node_is_empty(const HarnessNode *n);
-void harness_remove_node(HarnessNode *n); /* an empty one */
+void harness_remove_node(HarnessNode *n); /* of an empty node */
 void harness_set_node(HarnessNode *n, PolicyNodeSettings s);
 unsigned harness_node_depth(const HarnessNode *n); /* 0: NULL, the root */
 
@@ -151,35 +150,35 @@ void harness_outside(Harness *h, int level);
 
 void harness_dispatch(Harness *h);
 
-/* Counts the jobs beside each other on each level of the floor. The second returns the longest that a job may be held
- * by that. */
+/* Counts the jobs beside each other on each level of the floor. The second returns the longest time that a job may be
+ * held by these numbers. */
 void harness_note_floors(Harness *h);
 uint64_t harness_longest_wait(Harness *h, const Job *j);
 
-/* policy-harness-awaited.c: tails of that tier that others of it wait for, and whether others may of a tier above,
- * whom a maximum may stop as well. */
+/* policy-harness-awaited.c: counts the tier's tails that other jobs of the tier wait for. The second tells whether jobs
+ * of a tier above may wait for tails, which a maximum may stop as well. */
 size_t harness_count_awaited(const Harness *h, int priority);
 bool harness_may_await_above(const Harness *h, int priority);
 
-/* A job that has just been granted found a place that neither another job nor a tail of its tier had. Jobs that are
+/* Checks that a job that has just been granted found a place free of other jobs and tails of its tier. Jobs that are
  * owed a turn are exempt. */
 void harness_check_awaited(const Harness *h, int top, size_t n_running);
 
-/* policy-harness-usage.c: what the time up to then comes to, and that the policy says the same. */
+/* policy-harness-usage.c: accounts the next `ns`, and checks that the policy's accounts agree. */
 void harness_account(Harness *h, uint64_t ns);
 void harness_check_usage(const Harness *h);
 
-/* Moves time, without asking the policy. */
+/* Moves time without a dispatch. */
 void harness_pass(Harness *h, uint64_t ns);
 
-/* Moves time to now + ns, and dispatches whenever the policy wants to be, and at the end. */
+/* Moves time to now + ns, and dispatches at each wake-up that the policy asked for, and at the end. */
 void harness_run(Harness *h, uint64_t ns);
 
 static inline bool job_runs(const Job *j) {
         return j->ready && j->grant.verdict == VERDICT_RUN;
 }
 
-/* Only those of the highest level run: its priority, or what the oracle says of other orderings. */
+/* The job's level: its priority, or the oracle's level for other orderings. Only jobs of the highest level run. */
 int job_level(const Job *j);
 
 /* Fails the test, with the seed, unless `ok`. */

@@ -141,7 +141,7 @@ static void owe(Policy *p) {
         p->owed_next = ns_add(p->now, p->config.starve_ns);
 }
 
-/* Fewer than POLICY_ADVANCE_MAX idle ones of its tier are more recent. */
+/* Whether fewer than POLICY_ADVANCE_MAX idle entities of its tier are more recent. */
 static bool is_recent(const PolicyEntity *e) {
         size_t before = 0;
 
@@ -150,7 +150,7 @@ static bool is_recent(const PolicyEntity *e) {
         return before < POLICY_ADVANCE_MAX;
 }
 
-/* Idle, of the highest tier, and recent. */
+/* Whether the entity is granted in advance: idle, of the highest tier, and recent. */
 static bool advanced(const PolicyEntity *e) {
         size_t taken = 0;
 
@@ -461,7 +461,7 @@ static void naive_entity_drained(PolicyEntity *e, uint64_t now) {
         e->draining = false;
 }
 
-/* The harness counts the rest for itself. */
+/* The harness counts the other fields itself. */
 static void naive_device_usage(const Policy *p, uint64_t now, PolicyDeviceUsage *ret) {
         *ret = (PolicyDeviceUsage){};
 }

@@ -2,17 +2,18 @@
 #pragma once
 
 /*
- * The tree policy once more, as simply as it can be said: an array of entities and one of nodes, looked through from
- * end to end for every question. It is the oracle that the real one is compared with, step by step, down to the order
- * of its callbacks.
+ * The tree policy in its simplest form: an array of entities and one of nodes, searched from end to end for every
+ * question. It is the oracle: the harness compares the real policy with it step by step, down to the order of
+ * callbacks.
  */
 
 #include "policy/policy.h"
 
 extern const PolicyOps policy_naive_ops;
 
-/* The ordering of the policy of that name (naive-order.c); that of the tree where there is none. Before any entity. */
+/* Sets the ordering of the policy with that name (naive-order.c), or else the tree's. To be called before entities are
+ * made. */
 void naive_set_ordering(Policy *p, const char *name);
 
-/* Only those of the highest level run. */
+/* The entity's level. Only entities of the highest level run. */
 int naive_level(const PolicyEntity *e);

@@ -8,13 +8,13 @@
 
 #include "policy-sim.h"
 
-#define UNBOUNDED 64U /* launches in flight that a program leaves it at by itself */
+#define UNBOUNDED 64U /* launches in flight at which a program stops by itself */
 
 static uint32_t in_flight(const SimTenant *t) {
         return t->outstanding - t->waiters;
 }
 
-/* Launches between two waits for the end. */
+/* Number of launches between two waits for their end. */
 static uint32_t tenant_burst(const SimTenant *t) {
         uint64_t n = t->pattern == SIM_BURST ? SIM_BURST_NS / t->kernel_ns : 1;
 
@@ -49,7 +49,8 @@ static int device_next(const Sim *s) {
         return s->head < s->tail ? s->ring[s->head % SIM_RING] : -1;
 }
 
-/* Goes on with the first launch of a tenant. The tenant's turn begins, unless it has the turn already. */
+/* The device works on the tenant's first launch from now on. Begins the tenant's turn, unless it has the turn
+ * already. */
 static void device_begin(Sim *s, int who) {
         uint64_t done_ns;
 
@@ -182,12 +183,12 @@ static void on_grant(void *owner, const PolicyGrant *g, void *userdata) {
         t->changed = true;
 }
 
-/* A stamp of the program's counts between what was known before and now. */
+/* A stamp of the program, bounded to the time since the last known event. */
 static uint64_t believe(const Sim *s, const SimTenant *t, uint64_t stamp_ns) {
         return CLAMP(stamp_ns, t->seen_ns, s->now_ns);
 }
 
-/* What it had in flight since the last look. */
+/* Takes the time that the tenant had launches in flight since the last look. */
 static uint64_t take_flight(Sim *s, SimTenant *t) {
         uint64_t flight_ns = t->busy_ns + (in_flight(t) > 0 ? s->now_ns - t->launched_ns : 0);
         uint64_t ns = ns_sub(flight_ns, t->flight_ns);
@@ -197,7 +198,7 @@ static uint64_t take_flight(Sim *s, SimTenant *t) {
         return ns;
 }
 
-/* What was missed of a program that is quicker than the service: as in service/core/edges.c. */
+/* Accounts what the service missed of a program that is quicker than the service, as in service/core/edges.c. */
 static void service_look_between(Sim *s, SimTenant *t, bool ready, uint64_t flight_ns) {
         const PolicyOps *ops = s->ops;
         uint64_t end_ns = ready ? t->launched_ns : t->drained_ns, ran_ns, idle_ns;

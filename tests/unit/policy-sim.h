@@ -2,13 +2,13 @@
 #pragma once
 
 /*
- * A simulated machine under the real policy: a device that takes launches first come, first served, or in turns of
- * its own between programs; programs that launch, and wait; and a service that hears of it by edges, late
+ * A simulated machine under the real policy: a device that takes launches first come, first served, or in turns of its
+ * own between programs; programs that launch and wait; and a service that learns of both by edges, late
  *
- * Discrete events in virtual time, no clock. What is between a program and the service is as in common/page.h: a slot
+ * Discrete events in virtual time, no clock. Between a program and the service there is what common/page.h has: a slot
  * with `outstanding`, `waiters`, stamps and a verdict, a dirty mark for each edge, and one wake-up for many of them.
- * What the service does with what it finds there is as in service/core/edges.c. The truth (whose launches the device
- * worked on, and for how long) is counted by the device itself.
+ * The service treats edges as in service/core/edges.c. The device itself counts the truth: how long it worked on each
+ * tenant's launches.
  */
 
 #include "policy/policy.h"
@@ -17,19 +17,19 @@
 #define SIM_RING        8192U
 
 typedef enum SimPattern {
-        SIM_DEEP,  /* launches whenever it may */
-        SIM_BURST, /* launches SIM_BURST_NS of work, waits for the end of all, and again */
-        SIM_SYNC,  /* launches one, waits for its end, and again */
+        SIM_DEEP,  /* always has a launch to make */
+        SIM_BURST, /* repeats: launches SIM_BURST_NS of work, waits for the end of all of it */
+        SIM_SYNC,  /* repeats: makes one launch, waits for its end */
 } SimPattern;
 
 #define SIM_BURST_NS (12 * NSEC_PER_MSEC)
 
-/* How long things take that are not the device's work. */
+/* Times outside the device's work. */
 typedef struct SimLatencies {
         uint64_t edge_ns;   /* from an edge to the service */
-        uint64_t write_ns;  /* from there to the verdict */
+        uint64_t write_ns;  /* from the service's wake-up to the verdict */
         uint64_t wake_ns;   /* from the verdict to the program at the gate */
-        uint64_t timer_ns;  /* by which a timer of the service is late */
+        uint64_t timer_ns;  /* lateness of the service's timers */
         uint64_t room_ns;   /* from an end to the program that waits for room */
         uint64_t gap_ns;    /* from an end to the next launch of a program that waits for it */
         uint64_t launch_ns; /* a launch, for the program */
@@ -54,13 +54,13 @@ typedef enum SimWait {
 } SimWait;
 
 typedef struct SimTenant {
-        /* what it is */
+        /* the program's kind */
         SimPattern pattern;
         uint64_t kernel_ns;
         uint32_t fits; /* launches in the budget fits_of_ns */
         uint64_t fits_of_ns;
         uint64_t begin_ns;
-        uint64_t late_ns, late_every_ns; /* one of its gaps in so long is later by that; 0: none */
+        uint64_t late_ns, late_every_ns; /* one gap in each late_every_ns is longer by late_ns; 0: none */
         PolicySettings settings;
         PolicyNode *node;
 
@@ -75,7 +75,7 @@ typedef struct SimTenant {
         SimWait wait;
         uint64_t at_ns, late_at_ns;
         uint32_t burst_left;
-        bool counted; /* the launch that it tries is in `outstanding` */
+        bool counted; /* its next launch is counted in `outstanding` already */
 
         /* the service's */
         PolicyEntity *entity;
@@ -95,33 +95,33 @@ typedef struct Sim {
         const PolicyOps *ops;
         SimLatencies latencies;
         PolicyConfig config;
-        uint64_t budget_ns; /* in flight under a threshold */
+        uint64_t budget_ns; /* time that may be in flight under a threshold */
         bool watched;       /* there is a service */
 
         SimTenant tenants[SIM_TENANTS_MAX];
         size_t n;
 
         uint64_t now_ns;
-        uint64_t share_ns;      /* how long the device's own turns between programs are; 0: first come, first served */
-        uint8_t ring[SIM_RING]; /* launches on the device, by tenant, where it does not */
+        uint64_t share_ns;      /* length of the device's own turns between programs; 0: first come, first served */
+        uint8_t ring[SIM_RING]; /* with share_ns 0: launches on the device, by tenant */
         size_t head, tail;
-        int current;               /* whose launch it works on; -1: none */
-        uint64_t from_ns, turn_ns; /* worked since then; when the tenant's turn ends */
-        uint64_t end_ns;           /* of its launch, or its turn */
+        int current;               /* the tenant whose launch the device works on; -1: none */
+        uint64_t from_ns, turn_ns; /* begin of the work not counted yet; end of the tenant's turn */
+        uint64_t end_ns;           /* end of the current launch, or of its turn */
 
         Policy *policy;
-        PolicyNode *nodes[SIM_TENANTS_MAX]; /* those above first */
+        PolicyNode *nodes[SIM_TENANTS_MAX]; /* parents before children */
         size_t n_nodes;
-        uint64_t service_ns, timer_ns; /* when it wakes next; NSEC_INFINITY */
+        uint64_t service_ns, timer_ns; /* the service's next wake-up, and its timer; NSEC_INFINITY: none */
         uint64_t n_wakes, n_switches;
         int last;
         PolicyDeviceUsage usage;
 } Sim;
 
-/* Fills in what has a default. */
+/* Fills in the fields that have a default. */
 void sim_init(Sim *s);
 
-/* Nodes are made in it before tenants are added. */
+/* Nodes are added before tenants. */
 PolicyNode *sim_add_node(Sim *s, PolicyNode *parent, PolicyNodeSettings settings);
 SimTenant *sim_add(Sim *s, SimPattern pattern, uint64_t kernel_ns, PolicySettings settings, PolicyNode *node);
 
@@ -129,5 +129,5 @@ void sim_run(Sim *s, uint64_t ns);
 PolicyUsage sim_usage(const Sim *s, const SimTenant *t);
 void sim_done(Sim *s);
 
-/* How many launches one tenant gets done alone, unscheduled, in so long. */
+/* The number of launches that one tenant completes alone and unscheduled in the time. */
 uint64_t sim_alone(SimPattern pattern, uint64_t kernel_ns, const SimLatencies *l, uint64_t ns);

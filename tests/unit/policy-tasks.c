@@ -48,7 +48,7 @@ static uint64_t next_event(const Tasks *s, uint64_t end_ns) {
         return next;
 }
 
-/* A millisecond is whose who had it at its middle. */
+/* A millisecond of the timeline shows the task that ran at its middle. */
 static void draw(Tasks *s, uint64_t from_ns, uint64_t to_ns) {
         for (uint64_t ms = (from_ns - s->begin_ns) / NSEC_PER_MSEC; ms < TIMELINE_MAX; ms++) {
                 uint64_t at = s->begin_ns + ms * NSEC_PER_MSEC + NSEC_PER_MSEC / 2;
@@ -76,7 +76,7 @@ static void pass(Tasks *s, uint64_t to_ns) {
         harness_pass(s->h, ns);
 }
 
-/* The node has a name, and no other job below it. */
+/* The task's node has a name, and no other job below it. */
 static void task_restarts(Tasks *s, Task *t) {
         PolicyNodeSettings settings = t->node->settings;
         HarnessNode *parent = t->node->parent;

@@ -4,10 +4,10 @@
 /*
  * Pieces of work on a device under a policy, and the timeline of the tasks that ran
  *
- * A task arrives, needs the device for so long, and is gone; or comes again after a pause. Discrete events in virtual
- * time: the next is an arrival, an end, or when the policy asks to be called. The timeline has one character for each
- * millisecond: the letter of the task that ran in it ('a' the first), '.' where none did; what runs on the second place
- * is in a line of its own.
+ * A task arrives, needs the device for a time, and ends, or comes again after a pause. Discrete events in virtual time:
+ * the next event is an arrival, an end, or the time at which the policy asks to be called. The timeline has one
+ * character for each millisecond: the letter of the task that ran in it ('a' the first), '.' where none did; the second
+ * place has a line of its own.
  */
 
 #include "policy-harness.h"
@@ -17,15 +17,15 @@
 
 typedef struct Task {
         uint64_t arrive_ns, work_ns;
-        uint64_t pause_ns; /* so long after it is done it comes again; 0: it does not */
+        uint64_t pause_ns; /* pause between its end and its next arrival; 0: it comes once */
         PolicySettings settings;
-        HarnessNode *node; /* below which it is; NULL: the root */
-        bool restarts;     /* each time that it is done it goes, with its node, and comes again as another */
+        HarnessNode *node; /* parent of its job; NULL: the root */
+        bool restarts;     /* at each end its job and node are removed, and made anew for the next arrival */
 
         Job *job;
-        uint64_t left_ns, next_ns;   /* NSEC_INFINITY: it does not come any more */
-        uint64_t came_ns, done_ns;   /* of the last time that it was done */
-        uint64_t ran_ns, longest_ns; /* in all; from coming to the end */
+        uint64_t left_ns, next_ns;   /* next_ns: next arrival; NSEC_INFINITY: none */
+        uint64_t came_ns, done_ns;   /* of its last completed run */
+        uint64_t ran_ns, longest_ns; /* in all; the longest time from arrival to end */
         uint64_t n_done;
 } Task;
 
@@ -39,7 +39,7 @@ typedef struct Tasks {
         char line[2][TIMELINE_MAX + 1];
 } Tasks;
 
-/* Made in the harness with the first tasks_run(). */
+/* The job is made in the harness by the first tasks_run(). */
 Task *tasks_add(Tasks *s, uint64_t arrive_ns, uint64_t work_ns, PolicySettings settings);
 
 void tasks_run(Tasks *s, uint64_t ns);

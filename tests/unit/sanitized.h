@@ -4,9 +4,8 @@
 /*
  * Whether this is built with a sanitizer
  *
- * A sanitizer finds other things than how near a tenant comes to its share in the long run, and takes ten times as
- * long. So a case that lasts longer than its tolerance needs may be cut short there. The cases and the tolerances stay
- * the same.
+ * A sanitizer makes a case ten times as long, and does not measure long-run shares. So a case that runs longer than its
+ * tolerance needs may be cut short there. The cases and the tolerances stay the same.
  */
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * libxsched in a process: what the cases share
+ * libxsched in a process: helpers of the cases
  */
 
 #include <sys/prctl.h>

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * libxsched in a process, against a service that does what the test says, over a bus of the test's own
+ * libxsched in a process, against a service that the test plays, over the test's own bus
  */
 
 #include <pthread.h>
@@ -18,7 +18,7 @@ XschedQueue *queue(XschedQueueInfo info);
 XschedCounters counters(void);
 XschedQueue *attached_queue(FakeScheduler *s, XschedQueueInfo info);
 
-/* XschedQueueInfo.destroy and .drain that count. */
+/* Numbers of calls of XschedQueueInfo.destroy and .drain. */
 extern _Atomic int destroyed, drains;
 extern char drain_thread[32];
 void count_destroy(void *userdata);
@@ -33,8 +33,8 @@ typedef struct Launcher {
 
 void launch(Launcher *l, XschedQueue *q);
 bool has_waiters(FakeClient *c, uint32_t slot, uint32_t n);
-/* A thread that waits at the gate of the process's first queue, which is held for ever. Returns the queue. */
+/* Starts a thread that waits at the gate of the process's first queue, which is held for ever. Returns the queue. */
 XschedQueue *launch_held(FakeScheduler *s, Launcher *l);
 
-/* main(): all of them, or the one that is named. */
+/* main() of the tests: runs all cases, or the one named by the argument. */
 int run_cases(const BusCase *cases, size_t n, int argc, char *argv[]);

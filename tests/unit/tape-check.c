@@ -51,7 +51,7 @@ char *tape_check_line(const TapeCheck *c, size_t n) {
         return strndup(line, (size_t) ((const char *) memchr(line, '\n', (size_t) (end - line)) + 1 - line));
 }
 
-/* What is read is what was written. */
+/* Checks that the record read from the line is the one that was written. */
 static void check_same(const TapeRecord *r, const char *line) {
         TapeText again = {0};
 
@@ -66,7 +66,7 @@ static void play_line(Player *p, char *line) {
         TapeRecord r;
 
         assert_int_equal(tape_read(line, &r, &why), 0);
-        if (r.kind != TAPE_ENTITY) /* its name is not UTF-8, and comes back as another */
+        if (r.kind != TAPE_ENTITY) /* an entity's name is not UTF-8, and is read back differently */
                 check_same(&r, line);
         int result = player_play(p, &r);
         if (result != 1) {

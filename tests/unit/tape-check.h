@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What a policy under test does, on a tape, and played again from its text: it has to come out the same.
+ * Records a policy under test on a tape, and plays it again from the tape's text: the grants have to be the same.
  */
 
 #include "policy-harness.h"
@@ -15,11 +15,11 @@ typedef struct TapeCheck {
         size_t n_records, n_grants;
 } TapeCheck;
 
-/* A new harness's policy; `c` must not move. */
+/* Begins to record a new harness's policy; `c` must not move. */
 void tape_check_begin(TapeCheck *c, Harness *h);
 
-/* After the harness has ended. Fails the test, with the record, where something else comes out. */
+/* Plays the tape, after the harness has ended. Fails the test at the first record that differs. */
 void tape_check_end(TapeCheck *c);
 
-/* The tape's line number `n`, from 0, with its newline; the caller's. NULL: it has fewer. */
+/* The tape's line number `n`, from 0, with its newline; the caller frees it. NULL: there are fewer lines. */
 char *tape_check_line(const TapeCheck *c, size_t n);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Which entities are watched for their own accounting, and when: real pages and the real policy, the time of the looks
- * is the test's
+ * Which entities are watched for their own accounting, and when: real pages and the real policy; the test makes the
+ * looks
  */
 
 #include <utlist.h>
@@ -18,7 +18,7 @@
 #define WATCHED   (PAGE_WATCH_READY | PAGE_WATCH_IDLE)
 #define CONTENDED (WATCHED | PAGE_WATCH_DRAINED)
 
-/* The next look, as if it were due. */
+/* Makes the next look, as if it were due. */
 static void look(Queue *q) {
         Device *d = q->device;
 
@@ -79,7 +79,7 @@ static void test_exact(void **state) {
         manager_free(m);
 }
 
-/* Nothing to do, no timer; and its first launch is heard of. */
+/* An idle queue has no timer, and its first launch is noticed. */
 static void test_idle_sleeps(void **state) {
         Manager *m = manager_make_accounting(ACCOUNTING_AUTO);
         Process p = join(m, "/a", 0);
@@ -100,7 +100,7 @@ static void test_idle_sleeps(void **state) {
         manager_free(m);
 }
 
-/* Few launches are tracked for good; looks are rarer while none come. */
+/* A queue with few launches stays tracked; looks get rarer while none come. */
 static void test_slow_is_tracked(void **state) {
         Manager *m = manager_make_accounting(ACCOUNTING_SAMPLED);
         Process p = join(m, "/a", 0);
@@ -151,12 +151,12 @@ static void test_samples(void **state) {
         }
         assert_true(longest > shortest + ACCOUNT_AWAY_NS / 4);
 
-        /* It ends while it is away: nothing is left behind, and nothing is counted after that. */
+        /* The queue ends while it is not watched: nothing is left behind, and nothing is counted after that. */
         look(q);
         launch(q, 10000);
         look(q);
         Group *g = p.client->group;
-        g->suspended = true; /* something to remember it by */
+        g->suspended = true; /* keeps the group after its client has gone */
         leave(&p);
         uint64_t ran = group_gpu_time(g, now_ns());
         assert_int_equal(group_gpu_time(g, now_ns() + NSEC_PER_SEC), ran);
@@ -165,7 +165,7 @@ static void test_samples(void **state) {
         manager_free(m);
 }
 
-/* For how much of the time a program that launches without pause is watched, at looks that come late by so much. */
+/* The part of the time in which a program that launches without pause is watched, if looks are late by `late_ns`. */
 static double watched_part(uint64_t late_ns) {
         Manager *m = manager_make_accounting(ACCOUNTING_SAMPLED);
         Process p = join(m, "/a", 0);
@@ -191,13 +191,13 @@ static double watched_part(uint64_t late_ns) {
         return part;
 }
 
-/* An entity that is bound by launching loses no more by samples than if it stood still while it is watched. */
+/* A program that launches without pause is watched for at most a hundredth of the time. */
 static void test_samples_are_a_hundredth(void **state) {
         for (uint64_t late_ns = 0; late_ns <= 100 * NSEC_PER_MSEC; late_ns += 20 * NSEC_PER_MSEC)
                 assert_true(watched_part(late_ns) <= 1.0 / ACCOUNT_COST_SHARE);
 }
 
-/* Numbers that only a liar has. */
+/* A client reports impossible numbers. */
 static void test_liar(void **state) {
         Manager *m = manager_make_accounting(ACCOUNTING_SAMPLED);
         Process p = join(m, "/a", 0);
@@ -245,7 +245,8 @@ static void test_neighbour(void **state) {
         manager_free(m);
 }
 
-/* The group's own setting counts in place of the device's, its auto is the device's; both at once. */
+/* The group's own setting counts in place of the device's, its auto means the device's; changes of both count at
+ * once. */
 static void test_settings(void **state) {
         Manager *m = manager_make_accounting(ACCOUNTING_OFF);
         Process p = join(m, "/a", 0);

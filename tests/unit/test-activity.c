@@ -3,7 +3,7 @@
 /*
  * awf and logind's sessions: the client of the active session goes first, and a change of session is seen at once
  *
- * The functions of sd-login are the test's own.
+ * The test replaces the functions of sd-login.
  */
 
 #include <sys/eventfd.h>
@@ -17,7 +17,7 @@
 #define MANAGER(n) "/user.slice/user-" n ".slice/user@" n ".service"
 
 static struct {
-        const char *session; /* of the only seat; NULL: none is active */
+        const char *session; /* active session of the only seat; NULL: none */
         uid_t uid;
         bool absent; /* there is no logind */
         int fd;
@@ -79,7 +79,7 @@ static void set_active(Manager *m, const char *session, uid_t uid) {
         if (logind.fd >= 0)
                 assert_int_equal(eventfd_write(logind.fd, 1), 0);
         for (unsigned i = 0; m && i < 4; i++) {
-                m->follow = follow_free(m->follow); /* into the cgroup that this process is in really */
+                m->follow = follow_free(m->follow); /* it would move the client to this process's real cgroup */
                 assert_true(manager_turn(m, 0) >= 0);
         }
 }
@@ -153,11 +153,11 @@ static void test_followed(void **state) {
         group_settings_changed(b.client->group);
         arbiter_flush(m);
         assert_true(held(qa) && !held(qb));
-        set_active(m, "2", 1000); /* both are */
+        set_active(m, "2", 1000); /* now both are active */
         assert_int_equal(held(qa) + held(qb), 1);
         check(m);
 
-        /* Another policy knows nothing of it; and back. */
+        /* Another policy ignores the session; then the first one is set again. */
         set_policy(device_of(qa), &policy_hpf_ops);
         set_active(m, "7", 1001);
         set_policy(device_of(qa), &policy_awf_ops);

@@ -92,13 +92,13 @@ static bool has_settled(Manager *m, Device *d) {
         return d->state != DEVICE_CONTENDED;
 }
 
-/* Not by the event loop: it would also find out that the cgroups of these tests have no processes. */
+/* Does without the event loop, which would also notice that the cgroups of these tests have no processes. */
 static void settle(Manager *m, Device *d) {
         assert_true(poll_until(has_settled(m, d)));
 }
 
-/* Among neighbours that do nothing, one that pauses is heard at every burst, and one that does not pause is no longer
- * looked at. */
+/* Among idle neighbours, the service notices each burst of a client that pauses, and no longer looks at one that does
+ * not pause. */
 static void test_bursts(void **state) {
         Manager *m = manager_make();
         Process high = join(m, "/high", 10), low = join(m, "/low", 0);
@@ -205,7 +205,7 @@ static void test_entities_of_their_own(void **state) {
         assert_true(held(hinted));
         assert_false(held(qb));
 
-        /* It waits for the hinted one: they are equals then, until it is idle. */
+        /* The other queue waits for the hinted one: with the hint they are equals, until the hinted queue is idle. */
         atomic_store(&hinted->page_slot->boost, 1);
         page_mark_dirty(b.client->page.header, hinted->slot);
         (void) arbiter_client_woke(b.client);
@@ -246,7 +246,7 @@ static void test_entities_of_their_own(void **state) {
         manager_free(m);
 }
 
-/* As peer_refresh_cgroup() would have found it. */
+/* Moves the process as if peer_refresh_cgroup() had found the new cgroup. */
 static void move(Process *p, const char *cgroup) {
         free(p->client->peer.cgroup);
         p->client->peer.cgroup = strdup(cgroup);
@@ -254,8 +254,8 @@ static void move(Process *p, const char *cgroup) {
         arbiter_flush(p->client->manager);
 }
 
-/* A client that changes groups is scheduled as a member of the new one. What it has used stays with the group that it
- * used it in. */
+/* A client that changes groups is scheduled as a member of the new one. Time that it used stays with its former
+ * group. */
 static void test_moves(void **state) {
         Manager *m = manager_make();
         Process high = join(m, "/high", 10), low = join(m, "/low", 0), mover = join(m, "/old", -5);
@@ -269,7 +269,7 @@ static void test_moves(void **state) {
         assert_true(held(q));
         assert_true(held(hinted));
 
-        /* From one group that is held to another: not let go for a moment. */
+        /* A move from one held group to another releases the queue for no moment. */
         uint32_t word = atomic_load(&q->page_slot->verdict);
         group_usage(mover.client->group, now_ns(), &usage);
         assert_true(usage.wait_ns > 0);
@@ -284,17 +284,17 @@ static void test_moves(void **state) {
         assert_ptr_equal(other->entity->group, mover.client->group);
         check(m);
 
-        /* What it had to wait so far is the old group's, and no more. */
+        /* Only the wait until the move is the old group's. */
         PolicyUsage later;
         group_usage(group_find(m, "/old"), now_ns(), &later);
         assert_true(later.wait_ns >= usage.wait_ns);
         group_usage(group_find(m, "/old"), now_ns(), &usage);
         assert_int_equal(later.wait_ns, usage.wait_ns);
 
-        /* Into the group that runs, and out of it again. */
+        /* The client moves into the running group, and out of it again. */
         move(&mover, "/high");
         assert_ptr_equal(q->entity, h->entity);
-        assert_null(group_find(m, "/new")); /* nothing was left to remember */
+        assert_null(group_find(m, "/new")); /* the group had nothing to be kept for */
         assert_false(held(q));
         assert_true(held(hinted));
         check(m);
@@ -303,7 +303,7 @@ static void test_moves(void **state) {
         assert_true(held(q));
         check(m);
 
-        /* What the process asks for itself goes with it. */
+        /* A process's own settings move with it. */
         assert_int_equal(settings_set_priority(&mover.client->override, 20), 0);
         client_settings_changed(mover.client);
         move(&mover, "/high");
@@ -352,7 +352,7 @@ static void test_device_settings(void **state) {
         arbiter_flush(m);
         assert_true(held(l));
 
-        /* What makes no sense together changes nothing. */
+        /* Settings that contradict each other change nothing. */
         s = DEVICE_SETTINGS_NULL;
         assert_int_equal(device_settings_set(&s, device_key_find("StarveUSec"), 1000), 0);
         assert_int_equal(device_settings_set(&s, device_key_find("StarveRunUSec"), 1000000), 0);
@@ -386,7 +386,7 @@ static void test_devices_are_bounded(void **state) {
         manager_free(m);
 }
 
-/* Those of a client that ends go at once, and not one by one as others are made. */
+/* The devices of a client that ends are removed at once, and not one by one as others are made. */
 static void test_devices_go_with_their_queues(void **state) {
         Manager *m = manager_make();
         Process a = join(m, "/a", 0);
@@ -440,7 +440,7 @@ static void test_devices_are_a_users(void **state) {
 #define N_PROCESSES 6U
 #define N_QUEUES    24U
 
-/* Anything may happen in any order. */
+/* Random events in random order. */
 static void test_random(void **state) {
         Manager *m = manager_make();
         Process p[N_PROCESSES];
@@ -509,7 +509,7 @@ static void test_random(void **state) {
                 leave(&p[i]);
         assert_null(m->queues);
         assert_null(m->clients);
-        /* The user is still there for the devices that it was the first to name. */
+        /* The user is kept for the devices that it was the first to name. */
         assert_int_equal(HASH_COUNT(m->users), 1);
         for (UserCount what = 0; what < _USER_COUNT_MAX; what++)
                 assert_int_equal(m->users->n[what], what == USER_DEVICES ? HASH_COUNT(m->devices) : 0);

@@ -28,7 +28,7 @@ static void ask(uid_t user, bool dialog, uint64_t now) {
         assert_int_equal(askers_begin(askers, user, dialog, now), 0);
 }
 
-/* One at a time; the next one when as much time is over again. */
+/* A user has one request at a time; the next one may begin when as much time as the last took is over. */
 static void test_one_user(void **state) {
         uint64_t now = 1000 * MS;
 
@@ -38,7 +38,7 @@ static void test_one_user(void **state) {
         assert_int_equal(askers_when(askers, ALICE, false, now + 5 * MS), now + 10 * MS);
         ask(ALICE, false, now + 10 * MS);
 
-        /* What polkit had no work with is not waited for. */
+        /* A request that gave polkit no work delays no other. */
         askers_end(askers, ALICE, false, now + 30 * MS, 0);
         ask(ALICE, false, now + 30 * MS);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The table that decides in place of polkit, whole
+ * The whole table that decides in place of polkit
  */
 
 #include <setjmp.h>

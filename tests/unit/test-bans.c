@@ -55,7 +55,7 @@ static void test_begin_and_end(void **state) {
         assert_false(bans_has(&bans, 1002));
         assert_int_equal(n_named(), 2);
         assert_int_equal(stat(path, &st), 0);
-        assert_int_equal(st.st_mode & 0777, 0666); /* all others may */
+        assert_int_equal(st.st_mode & 0777, 0666); /* the other users may still connect */
 
         bans_expire(&bans, 9);
         assert_int_equal(n_named(), 2);
@@ -68,7 +68,7 @@ static void test_begin_and_end(void **state) {
 }
 
 static void test_limits(void **state) {
-        assert_false(bans_add(&bans, 0, 0, 10)); /* passes every list */
+        assert_false(bans_add(&bans, 0, 0, 10)); /* root passes every list */
         for (uid_t i = 0; i < BANS_USER_MAX; i++)
                 assert_true(bans_add(&bans, 100000 + i, 1000, 10));
         assert_false(bans_add(&bans, 200000, 1000, 10));
@@ -80,7 +80,7 @@ static void test_limits(void **state) {
         assert_int_equal(bans.n, 0);
 }
 
-/* An administrator's list stays as it is. Another file in the socket's place is not ours to change. */
+/* Bans change neither an administrator's list, nor another file in the socket's place. */
 static void test_of_others(void **state) {
         const struct {
                 uint32_t version;

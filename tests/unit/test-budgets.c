@@ -27,7 +27,7 @@ static void test_bucket(void **state) {
         assert_false(bucket_is_empty(&b, 114));
         assert_true(bucket_is_empty(&b, 115));
 
-        /* Time that nothing was taken in is not saved up. */
+        /* An unused bucket does not save up credit. */
         bucket_take(&b, 1000, 11);
         assert_false(bucket_has_credit(&b, 1000, room));
         bucket_take(&b, 1000, UINT64_MAX);
@@ -51,7 +51,7 @@ static void test_busy(void **state) {
 
         assert_false(realtime_is_busy(&l, now));
         use_cpu(REALTIME_WINDOW_NS / 10);
-        assert_false(realtime_is_busy(&l, now + REALTIME_WINDOW_NS - 1)); /* not yet looked at */
+        assert_false(realtime_is_busy(&l, now + REALTIME_WINDOW_NS - 1)); /* the window is not over yet */
         use_cpu(REALTIME_WINDOW_NS / 2);
         now += REALTIME_WINDOW_NS;
         assert_true(realtime_is_busy(&l, now));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What is in a cgroup: by the kernel's files, and beside them by libcgroup, as far as that works here
+ * The contents of a cgroup by the kernel's files, compared with libcgroup, as far as that works here
  */
 
 #include <unistd.h>
@@ -46,15 +46,15 @@ static void test_gone(void **state) {
         pid_t *pids = (pid_t *) 1;
         size_t n = 7;
 
-        free(own_cgroup()); /* where there is a hierarchy */
+        free(own_cgroup()); /* skips the test where there is no hierarchy */
         assert_int_equal(cgroup_list_processes("/there-is-none.slice", &pids, &n), -ENOENT);
         assert_ptr_equal(pids, (pid_t *) 1);
         assert_int_equal(n, 7);
 }
 
 #if HAVE_LIBCGROUP
-/* Read-only. Where it works it says the same; where it does not, and that is wherever no controller has been handed
- * down, we do. */
+/* Uses libcgroup read-only. Where it works, it lists the same; it does not work where no controller is enabled, and
+ * there ours still does. */
 static void test_library(void **state) {
         _cleanup_free_ char *cgroup = own_cgroup();
         _cleanup_free_ pid_t *pids = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The watch over a hierarchy: of plain directories here, in which a write to cgroup.procs is as good as any
+ * The watch over a hierarchy, here of plain directories, where a write to cgroup.procs counts as a move
  */
 
 #include <fcntl.h>
@@ -121,7 +121,7 @@ static void test_entered(void **state) {
         expect(&f, "/c");
         assert_false(has_entered(&f, "/a"));
 
-        /* Other files tell of no move. */
+        /* Writes to other files count as no move. */
         f.n = 0;
         put(&f, "/a/memory.max");
         put(&f, "/a/cgroup.procs");
@@ -131,7 +131,7 @@ static void test_entered(void **state) {
         teardown(&f);
 }
 
-/* Directories that come later, with what is in them by the time that they are seen. */
+/* Directories that are made later, with the contents that they have by the time they are seen. */
 static void test_created(void **state) {
         Fixture f;
 
@@ -152,7 +152,8 @@ static void test_created(void **state) {
         teardown(&f);
 }
 
-/* Gone and back under the same name, many times: nothing is left over, and nothing is missed. */
+/* A directory is removed and made again under the same name, many times: no watch is left over, and no move is
+ * missed. */
 static void test_come_and_go(void **state) {
         char path[PATH_MAX];
         Fixture f;
@@ -173,8 +174,7 @@ static void test_come_and_go(void **state) {
         teardown(&f);
 }
 
-/* More events than the kernel's queue holds: all cgroups are looked at, and those that were made meanwhile are
- * watched. */
+/* More events than the kernel's queue holds: all cgroups are reported, and those made meanwhile are watched. */
 static void test_overflow(void **state) {
         Fixture f;
 
@@ -199,7 +199,7 @@ static void test_overflow(void **state) {
         teardown(&f);
 }
 
-/* While the watch is stopped nothing is told. When it is started again, everything is. */
+/* A stopped watch reports nothing. When it is started again, it reports all cgroups. */
 static void test_stop_and_start(void **state) {
         Fixture f;
 
@@ -254,8 +254,8 @@ static void expect_entered(Fixture *f, const char *name) {
         f->n = 0;
 }
 
-/* However many cgroups a user makes, with whichever of his uids, those of others are watched. Cgroups of his that were
- * left out are watched when he has room again. */
+/* However many cgroups a user makes, with any of the user's uids, those of others are watched. Cgroups that were left
+ * out are watched when the user has room again. */
 static void test_user_with_many(void **state) {
         enum { SHARE = WATCHES / CGROUP_WATCH_USERS };
         Fixture f;
@@ -279,7 +279,7 @@ static void test_user_with_many(void **state) {
         expect_entered(&f, "/c/x");
         assert_int_equal(f.beyond, 1000);
 
-        /* The same of what is there before. */
+        /* The same for cgroups that exist before the watch starts. */
         cgroup_watch_stop(f.watch);
         assert_int_equal(f.beyond, 0);
         assert_int_equal(cgroup_watch_start(f.watch), 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Edges and tails: whose time the service says it was
+ * Edges and tails: which entity the service charges
  */
 
 #include "service/core/edges.h"
@@ -13,7 +13,7 @@
 #include "tests/unit/arbiter-harness.h"
 #include "tests/unit/own-clock.h"
 
-/* Time passes until the queue's entity has run, or waited to, for longer than that. */
+/* Lets time pass until the queue's entity was ready for longer than `ns`. */
 static void until_passed(Queue *q, uint64_t ns) {
         uint64_t end = now_ns() + TEST_DEADLINE_NS;
         PolicyUsage u = {};
@@ -32,7 +32,7 @@ static PolicyUsage used(const Queue *q) {
         return u;
 }
 
-/* A held entity is charged until it says that it has drained, and the next one from then on. */
+/* A held entity is charged until it reports that it has drained, and the next one from then on. */
 static void test_tail(void **state) {
         Manager *m = manager_make();
         Process low = join(m, "/low", 0), high = join(m, "/high", 10);
@@ -42,7 +42,7 @@ static void test_tail(void **state) {
         begin(h);
         assert_true(held(l) && l->tail);
 
-        uint64_t begun = used(h).run_ns; /* between its launch and the hold both ran */
+        uint64_t begun = used(h).run_ns; /* both ran between h's launch and the hold */
         until_passed(h, begun);
         assert_int_equal(used(h).run_ns, begun);
         assert_true(used(l).run_ns > 0);
@@ -61,7 +61,7 @@ static void test_tail(void **state) {
         manager_free(m);
 }
 
-/* Nothing was in flight: it waited at the gate already. */
+/* A held queue with nothing in flight, whose launch waits at the gate, has no tail. */
 static void test_no_tail(void **state) {
         Manager *m = manager_make();
         Process low = join(m, "/low", 0), high = join(m, "/high", 10);
@@ -80,7 +80,7 @@ static void test_no_tail(void **state) {
         manager_free(m);
 }
 
-/* The end counts from the client's stamp, and that from when the queue was last looked at. */
+/* A tail ends at the client's stamp, but not before the service last looked at the queue. */
 static void test_stamps(void **state) {
         Manager *m = manager_make();
         Process a = join(m, "/a", 0), b = join(m, "/b", 0);
@@ -105,8 +105,8 @@ static void test_stamps(void **state) {
         manager_free(m);
 }
 
-/* Two equals; the first has launched something that runs on, and the second wants the device. A third is there, so that
- * the second is not alone without the first. */
+/* Two equals; the first has a launch that runs on, and the second wants the device. With a third client the second is
+ * not alone without the first. */
 typedef struct Pair {
         Manager *m;
         Process a, b, c;
@@ -135,7 +135,7 @@ static void pair_done(Pair *p) {
         manager_free(p->m);
 }
 
-/* The first may not go on. What it launched is its own still, and the second's time begins with the end of that. */
+/* The first client is stopped. Its launch is still charged to it, and the second's time begins at the launch's end. */
 static void check_tail_of_stopped(const Pair *p) {
         uint64_t before = used(p->q).run_ns, begun;
 
@@ -156,7 +156,7 @@ static void check_tail_over(const Pair *p) {
         assert_int_equal(used(p->q).run_ns, ran);
 }
 
-/* Of a suspended one the end is heard. */
+/* The service learns of the end of a suspended client's launch. */
 static void test_suspended(void **state) {
         Pair p = pair();
 
@@ -173,7 +173,7 @@ static void test_suspended(void **state) {
         pair_done(&p);
 }
 
-/* Of one that does not run it is not: it has the bound, or goes on. */
+/* A frozen client reports no end: its tail ends at the bound, or when it goes on. */
 static void freeze(const Pair *p, bool frozen) {
         p->a.client->halted = frozen;
         entity_update_queue(p->q);
@@ -199,7 +199,7 @@ static void test_frozen(void **state) {
         pair_done(&p);
 }
 
-/* Nothing is in flight: nothing is charged. */
+/* A stopped client with nothing in flight is charged nothing. */
 static void test_stopped_without(void **state) {
         Pair p = pair();
 
@@ -216,13 +216,13 @@ static void look(const Queue *q) {
         arbiter_flush(q->manager);
 }
 
-/* A program that is quicker than the service: ten launches of 10 us with pauses of 20 between two looks; the last has
- * ended then, or not. */
+/* A program that is quicker than the service: ten launches of 10 us with pauses of 20 us between two looks. At the
+ * second look the last launch has ended, or not. */
 #define LAUNCH_NS (10 * NSEC_PER_USEC)
 #define PAUSE_NS  (20 * NSEC_PER_USEC)
 
-/* What launches took: without what the gate itself takes at both ends of each, and with it. The gate reads the clock
- * somewhere in between, so that what is told lies between the two. */
+/* Time of launches without and with the gate's own time at both ends of each. The gate reads the clock in between, so
+ * the reported time lies between the two. */
 typedef struct Took {
         uint64_t least, most;
 } Took;
@@ -245,7 +245,7 @@ static void launches(Gate *g, unsigned n, Took *took) {
         }
 }
 
-/* A launch that is looked at while it is in flight. */
+/* Makes a launch, and the service looks at it while it is in flight. */
 static void launch_looked_at(Gate *g, const Queue *q, Took *took) {
         uint64_t entered = now_ns();
         assert_int_equal(gate_begin(g, GATE_NOWAIT), 1);
@@ -280,7 +280,7 @@ static void check_quick(Gate *g, Queue *q, bool in_flight) {
         assert_in_range(told, real.least - real.least / 50, real.most + real.most / 50);
 }
 
-/* A question between two looks is answered with no more than what is told after the next look. */
+/* A query between two looks reports no more time than a query after the next look. */
 static void check_never_back(Gate *g, Queue *q) {
         uint64_t told = 0;
 
@@ -292,7 +292,7 @@ static void check_never_back(Gate *g, Queue *q) {
                 if (i % 10 != 9)
                         continue;
                 assert_int_equal(gate_begin(g, GATE_NOWAIT), 1);
-                look(q); /* as far as it can see, it runs on */
+                look(q); /* the service cannot see the end, so it sees the launch run on */
                 gate_complete(g, 1, LAUNCH_NS);
         }
 }
@@ -303,7 +303,7 @@ static void test_quick(void **state) {
         Queue *q = queue(&a, "d", 0), *other = queue(&b, "d", 0);
         Gate *g = aligned_alloc(_Alignof(Gate), sizeof(Gate));
 
-        /* It wants the device, and has nothing in flight: so the other is watched throughout. */
+        /* The other client wants the device and has nothing in flight: so the first is watched throughout. */
         atomic_store(&other->page_slot->waiters, 1);
         begin(other);
         gate_init(g, true);
@@ -319,8 +319,8 @@ static void test_quick(void **state) {
         manager_free(m);
 }
 
-/* Whatever a client writes into its stamps and counts: it is charged for no more than there was, and no other client is
- * charged. */
+/* Whatever a client writes into its stamps and counts, it is charged at most the time that passed, and no other client
+ * is charged. */
 static void test_liar(void **state) {
         Manager *m = manager_make();
         uint64_t begun = now_ns();
@@ -377,7 +377,7 @@ static void test_max_of_the_restarted(void **state) {
 
         (void) queue(&other, "d", 0);
         while (now_ns() - begun < 3 * NSEC_PER_SEC / 10 || begun == 0) {
-                own_clock_pass(NSEC_PER_MSEC); /* what a start takes */
+                own_clock_pass(NSEC_PER_MSEC); /* time of the start */
                 a = join(m, "/job", 0);
                 assert_int_equal(settings_set_max(&a.client->group->override, 10), 0);
                 group_settings_changed(a.client->group);
@@ -395,13 +395,13 @@ static void test_max_of_the_restarted(void **state) {
                 uint64_t ran_ns = used(q).run_ns;
                 run_ns += ran_ns;
                 longest_ns = MAX(longest_ns, ran_ns);
-                a.client->group->override = SETTINGS_NULL; /* it is gone with the process */
+                a.client->group->override = SETTINGS_NULL; /* so that the group is not kept after the process */
                 leave(&a);
                 assert_null(group_find(m, "/job"));
                 assert_true(now_ns() < end);
         }
         assert_true(run_ns > 0);
-        /* A quota more than that, and what may not be paid yet. */
+        /* One more quota for the period that has begun, and the last run, which may not be paid for yet. */
         assert_true(run_ns <= (now_ns() - begun) / 10 + 10 * NSEC_PER_MSEC + longest_ns);
         leave(&other);
         manager_free(m);

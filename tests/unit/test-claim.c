@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Priority claims: which counts for a client, in whatever order claims and clients come and go, and who pays
+ * Priority claims: which claim counts for a client, in whatever order claims and clients come and go, and whose quota
+ * it takes
  */
 
 #include <fcntl.h>

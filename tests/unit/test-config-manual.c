@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What xsched.conf(5) says of keys, ranges and defaults is what the service does
+ * The keys, ranges and defaults in xsched.conf(5) are those of the service
  *
  * Argument: the source of the manual page.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * xsched.conf and classes: precedence of places, what a device gets, and that a reload of something broken loses
+ * xsched.conf and classes: precedence of places, the settings of a device, and that a reload of broken files loses
  * nothing
  *
  * Arguments: the shipped xsched.conf and the shipped classes.d.
@@ -28,8 +28,7 @@ static void test_nothing_is_defaults(void **state) {
         assert_int_equal(c->classes.classes[0].settings.mask, 0);
 }
 
-/* The shipped file says what the defaults are, in comments: taken at its word, it must change nothing and name every
- * key. */
+/* The comments of the shipped file give the defaults: uncommented, they must change nothing and name every key. */
 static void test_shipped_file(void **state) {
         char line[512], text[16384] = "";
         FILE *f = fopen(shipped_config, "re");
@@ -108,7 +107,7 @@ static void test_precedence(void **state) {
 
         /* The first main file that exists is read, and only that. */
         put(ETC "/xsched.conf", "[Scheduler]\nThreshold=9\n");
-        /* The same name masks, and the name's place in the order stays. */
+        /* A file of the same name masks the other, and keeps its place in the order. */
         put(RUN "/xsched.conf.d/50-x.conf", "[Limits]\nMaxJobsPerUser=50\n");
         put(ETC "/xsched.conf.d/60-masked.conf", "");
         _cleanup_(config_freep)
@@ -206,13 +205,13 @@ static void test_reload_keeps_what_was_good(void **state) {
 
         assert_int_equal(after->device.params.timeslice_ns, 7 * NSEC_PER_MSEC);
         assert_int_equal(after->device.params.concurrency, 2);
-        assert_int_equal(after->device.params.threshold, 0); /* taken out of the file: by level */
+        assert_int_equal(after->device.params.threshold, 0); /* the key was removed: by level again */
         assert_int_equal(after->log_level, LOG_DEBUG);
         DeviceConfig d;
         config_device(after, "pci:0", &d);
         assert_int_equal(d.tuning.budget_us, 1000);
         assert_int_equal(d.params.concurrency, 3);
-        assert_int_equal(d.params.linger_ns, after->device.params.linger_ns); /* was never given */
+        assert_int_equal(d.params.linger_ns, after->device.params.linger_ns); /* a key that was never given */
         const Class *gold = config_class(after, "gold");
         assert_non_null(gold);
         assert_int_equal(gold->settings.priority, 20);
@@ -232,7 +231,7 @@ static void test_unreadable(void **state) {
 
         take_away(ETC "/xsched.conf");
         put(ETC "/xsched.conf/in-the-way", "x");
-        assert_int_equal(try_load(before, &none), -EISDIR); /* a reload: everything stays */
+        assert_int_equal(try_load(before, &none), -EISDIR); /* at a reload all settings stay */
         assert_null(none);
         assert_int_equal(n_problems, 1);
 
@@ -245,7 +244,7 @@ static void test_unreadable(void **state) {
 
         put(ETC "/xsched.conf.d/10-x.conf", "[Scheduler]\nThreshold=5\n");
         _cleanup_(config_freep)
-        Config *fresh = load(NULL); /* a start: the rest applies */
+        Config *fresh = load(NULL); /* at a start the other files apply */
         assert_int_equal(n_problems, 1);
         assert_int_equal(fresh->device.params.threshold, 5);
 }
@@ -304,8 +303,8 @@ static void check_in_the_way(const InTheWayCase *c) {
         assert_int_equal(config_class(after, "batch")->settings.priority, -50);
 }
 
-/* What has the name of a file or a directory, and is none that can be read: a reload keeps everything, a start says so
- * and takes the rest. Once the name is gone, so are the settings. */
+/* Something unreadable has the name of a file or directory: a reload keeps all settings; a start reports it and reads
+ * the other files. When the name is removed, so are the settings. */
 static void test_in_the_way(void **state) {
         static const InTheWayCase cases[] = {
                         {ETC "/xsched.conf", IN_THE_WAY_LINK, -ENOLINK, 1},
@@ -322,7 +321,7 @@ static void test_in_the_way(void **state) {
                         {ETC "/classes.d/batch.class", IN_THE_WAY_FIFO, -EBADF, 1},
                         {ETC "/classes.d/batch.class.d", IN_THE_WAY_LINK, -ENOLINK, 1},
                         {ETC "/classes.d/batch.class.d/10.conf", IN_THE_WAY_LINK, -ENOLINK, 1},
-                        /* Its main file, its drop-ins and its classes are said to be missing. */
+                        /* The main file, the drop-ins and the classes are each reported. */
                         {ETC, IN_THE_WAY_LINK, -ENOLINK, 3},
         };
 
@@ -333,7 +332,7 @@ static void test_in_the_way(void **state) {
         }
 }
 
-/* As of drop-ins, a link to /dev/null only masks. */
+/* A link to /dev/null masks, as among drop-ins. */
 static void test_main_file_masked(void **state) {
         char path[1024];
         Config *loaded = NULL;
@@ -409,7 +408,8 @@ static bool matches(const Config *c, const char *name, const char *cgroup) {
         return name ? class && streq(class->name, name) : !class;
 }
 
-/* The first by name, drop-ins add to their class, and one that lost a line stays as it was as a whole. */
+/* The first class by name matches, drop-ins add to their class, and a class with a bad line keeps its former state as a
+ * whole. */
 static void test_match(void **state) {
         put(USR "/classes.d/b.class", "[Class]\nPriority=1\n[Match]\nUnit=a.service\nUnit=b.service\n");
         put(ETC "/classes.d/c.class", "[Match]\nSlice=one.slice\n");
@@ -421,7 +421,7 @@ static void test_match(void **state) {
         assert_true(matches(before, "b", "/one.slice/a.service"));
         assert_true(matches(before, "c", "/one.slice/z.service"));
         assert_true(matches(before, NULL, "/two.slice/z.service"));
-        /* Systemd's drop-ins of one name mask each other, later names are read later. */
+        /* As with systemd, drop-ins of one name mask each other, and later names are read later. */
         put(RUN "/classes.d/b.class.d/10-not.conf", "[Match]\nUnit=\n");
         put(RUN "/classes.d/b.class.d/20-more.conf", "[Match]\nSlice=one.slice\n");
         _cleanup_(config_freep)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Containers by the names of their cgroups: paths as they are found on hosts
+ * Containers by the names of their cgroups: paths from real hosts
  */
 
 #include "cgroup/container.h"
@@ -37,7 +37,7 @@ typedef struct Sample {
         { .engine = (e), .id = (i), .delegated = true }
 
 static const Sample samples[] = {
-                /* nothing of the kind */
+                /* no container */
                 {"/", {}, 0},
                 {"/system.slice/train.service", {}, 0},
                 {"/user.slice/user-1000.slice/user@1000.service/app.slice/app-gnome-x.scope", {}, 0},
@@ -54,7 +54,7 @@ static const Sample samples[] = {
                 {"/machine.slice/libpod-conmon-" ID ".scope", {}, 0},
                 {"/system.slice/crio-conmon-" ID ".scope", {}, 0},
 
-                /* Docker: systemd driver, cgroupfs driver, with systemd within, rootless */
+                /* Docker: systemd driver, cgroupfs driver, with systemd inside, rootless */
                 {"/system.slice/docker-" ID ".scope", {NAMED(CONTAINER_DOCKER, ID)}, 1},
                 {"/docker/" ID, {NAMED(CONTAINER_DOCKER, ID)}, 1},
                 {"/docker/" ID "/init.scope", {NAMED(CONTAINER_DOCKER, ID)}, 1},
@@ -91,7 +91,7 @@ static const Sample samples[] = {
                                 {OF_POD(CONTAINER_CONTAINERD, ID, HASH, POD_QOS_BURSTABLE)}, 1},
                 {"/kubepods.slice/kubepods-pod" UID_ ".slice", {OF_POD(CONTAINER_NONE, NULL, UID, POD_QOS_GUARANTEED)},
                                 1},
-                /* kubelet with the systemd driver, containerd without */
+                /* kubelet with the systemd driver, containerd without it */
                 {"/system.slice/containerd.service/kubepods-besteffort-pod" UID_ ".slice:cri-containerd:" ID,
                                 {OF_POD(CONTAINER_CONTAINERD, ID, UID, POD_QOS_BEST_EFFORT)}, 1},
                 /* Kubernetes, cgroupfs driver */
@@ -151,7 +151,7 @@ static const Sample samples[] = {
                 {"/lxc/101/ns/init.scope", {NAMED(CONTAINER_LXC, "101")}, 1},
                 {"/system.slice/my.service/lxc/101", {}, 0},
 
-                /* what only looks like it */
+                /* names that only look like a container's */
                 {"/system.slice/docker-" ID "00.scope", {}, 0},
                 {"/system.slice/docker-xyz.scope", {}, 0},
                 {"/kubepods.slice/kubepods-burstable-pod123.slice/cri-containerd-" ID ".scope",
@@ -198,7 +198,7 @@ static void test_names(void **state) {
                         assert_string_not_equal(pod_qos_to_string(other), pod_qos_to_string(q));
 }
 
-/* Of two levels: each fact from the innermost that has it. */
+/* With two levels, each fact comes from the innermost level that has it. */
 static void test_innermost(void **state) {
         ContainerNames n;
 
@@ -222,8 +222,8 @@ static void test_innermost(void **state) {
         assert_string_equal(n.slurm_job, "");
 }
 
-/* Deeper than the levels that are told, longer than any buffer, and of one character: nothing is written where it must
- * not. */
+/* Paths deeper than the reported levels, longer than any buffer, and of one character: nothing is written out of
+ * bounds. */
 static void test_bounds(void **state) {
         char path[8192] = "";
         Container levels[CONTAINER_LEVELS_MAX];
@@ -246,7 +246,7 @@ static void test_bounds(void **state) {
         assert_int_equal(container_parse("////", levels), 0);
 }
 
-/* Every prefix and every single changed byte of the samples: no reading beyond, whatever comes out. */
+/* Every prefix and every single changed byte of the samples: no read out of bounds, whatever the result. */
 static void test_damaged(void **state) {
         for (size_t i = 0; i < ELEMENTSOF(samples); i++) {
                 Container levels[CONTAINER_LEVELS_MAX];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Costs: whose word counts for how much, and for how long
+ * Costs: how much a client's report counts, and for how long
  */
 
 #include "common/macro.h"
@@ -24,15 +24,15 @@ static void test_votes(void **state) {
 
         assert_int_equal(costs_votes(&v).hold_ns, 0);
         votes[0] = vote(&v, 0, 0);
-        assert_int_equal(costs_votes(&v).hold_ns, 0); /* has not been measured */
+        assert_int_equal(costs_votes(&v).hold_ns, 0); /* not measured yet */
         costs_vote_learn(&v, votes[0], true, 40000, NSEC_PER_SEC, 1);
         votes[1] = vote(&v, 1, NSEC_PER_SEC);
-        assert_int_equal(costs_votes(&v).hold_ns, 40000); /* of two the lower */
+        assert_int_equal(costs_votes(&v).hold_ns, 40000); /* the lower of two reports */
         assert_int_equal(costs_for(votes[1], &(Costs){.hold_ns = 40000}, 1).hold_ns, 40000);
         assert_int_equal(costs_for(votes[0], &(Costs){.hold_ns = 50000}, 1).hold_ns, 40000);
         assert_int_equal(costs_for(NULL, &(Costs){.hold_ns = 50000}, 1).hold_ns, 0);
 
-        /* However often one says it. */
+        /* Repeating a report does not make it count more. */
         for (unsigned i = 0; i < 50; i++)
                 assert_ptr_equal(vote(&v, 1, NSEC_PER_SEC), votes[1]);
         for (unsigned i = 0; i < 50; i++)
@@ -51,7 +51,7 @@ static void test_votes(void **state) {
         assert_null(v.votes);
 }
 
-/* A first sample from a bad moment keeps no queue on the device for good. A right estimate is still right after a
+/* A first sample from a bad moment keeps no queue on the device for ever. A right estimate is still there after a
  * doubt. */
 static void test_doubt(void **state) {
         CostVotes v = {};
@@ -67,12 +67,12 @@ static void test_doubt(void **state) {
         for (unsigned halved = 0; halved < 80; halved++, now += COSTS_DOUBT_NS)
                 assert_int_equal(costs_for(vote, &all, now).hold_ns, MAX(halved < 64 ? high >> halved : 0, 1U));
 
-        /* Tried again, and as dear as ever. */
+        /* Tried again at the same cost: the estimate stays. */
         costs_vote_learn(&v, vote, true, high, NSEC_PER_SEC, now);
         all = costs_votes(&v);
         assert_int_equal(costs_for(vote, &all, now).hold_ns, high);
 
-        /* Tried again, and cheap: known at once. */
+        /* Tried again at a low cost: the estimate follows at once. */
         now += 8 * COSTS_DOUBT_NS;
         costs_vote_learn(&v, vote, true, low, NSEC_PER_SEC, now);
         all = costs_votes(&v);

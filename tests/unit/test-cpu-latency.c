@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What is said to the kernel about sleeping CPUs: once for each change, in whole microseconds, and taken back by
- * closing
+ * The latency limit for sleeping CPUs: written to the kernel once for each change, in whole microseconds, and withdrawn
+ * by closing
  */
 
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 
 #define N_MAX 8U
 
-/* What was written so far: a file keeps it all, where the kernel keeps the last. */
+/* All values written so far: the test's file keeps all, where the kernel keeps the last. */
 static size_t written(const char *path, int32_t values[N_MAX]) {
         _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Messages of D-Bus: what is written reads the same, there and by libsystemd's measure, and what is broken is refused
+ * D-Bus messages: a written message is read back the same, by our reader and by libsystemd, and a broken message is
+ * refused
  */
 
 #include <byteswap.h>
@@ -24,7 +25,7 @@ static void begin(DbusWriter *w, const char *signature) {
                         });
 }
 
-/* The message owns a copy, as one that was received does. */
+/* Makes a message that owns a copy of its bytes, as a received one does. */
 static DbusMessage *received(const DbusWriter *w) {
         uint8_t *data = malloc(w->size);
         DbusMessage *m = NULL;
@@ -51,7 +52,7 @@ static void write_all(DbusWriter *w) {
         size_t strings = dbus_begin_array(w, DBUS_ALIGN_4);
         dbus_end_array(w, strings, DBUS_ALIGN_4);
         size_t bytes = dbus_begin_array(w, DBUS_ALIGN_4);
-        dbus_write_string(w, "abc"); /* the same, and a zero behind it */
+        dbus_write_string(w, "abc"); /* a string is written as an array of bytes with a zero behind it */
         dbus_end_array(w, bytes, DBUS_ALIGN_4);
         assert_int_equal(dbus_writer_seal(w, 5), 0);
 }
@@ -100,7 +101,7 @@ static void test_round_trip(void **state) {
         (void) dbus_message_free(m);
 }
 
-/* Another signature than the one that is there, another type of a variant: nothing is read. */
+/* A wrong signature, or a wrong type of a variant: nothing is read. */
 static void test_other_than_told(void **state) {
         _cleanup_(dbus_writer_done)
         DbusWriter w = DBUS_WRITER_NULL;
@@ -121,7 +122,7 @@ static void test_other_than_told(void **state) {
         (void) dbus_message_free(m);
 }
 
-/* As a machine of the other byte order writes it. */
+/* A message as a machine of the other byte order writes it. */
 static void test_foreign_order(void **state) {
         _cleanup_(dbus_writer_done)
         DbusWriter w = DBUS_WRITER_NULL;
@@ -146,8 +147,8 @@ static void test_foreign_order(void **state) {
         (void) dbus_message_free(m);
 }
 
-/* Cut at each place, and with each byte wrong in turn: refused or read, and nothing beyond it is touched, for which the
- * sanitizers look. */
+/* A message cut at each place, and with each byte wrong in turn, is refused or read. The sanitizers find accesses out
+ * of bounds. */
 static void test_broken(void **state) {
         _cleanup_(dbus_writer_done)
         DbusWriter w = DBUS_WRITER_NULL;

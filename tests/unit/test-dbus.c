@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * A connection of D-Bus, against a peer that says what no good bus says. What good ones say, the bus suite shows.
+ * A D-Bus connection to a peer that sends what no correct bus sends. The bus suite tests correct buses.
  */
 
 #include <fcntl.h>
@@ -22,7 +22,7 @@ static char folder[] = "/tmp/test-dbus.XXXXXX";
 static char address[128];
 static int listener;
 
-/* The other side. */
+/* The other side of the connection. */
 typedef struct Peer {
         Dbus *bus;
         int fd;
@@ -45,7 +45,7 @@ static void say(const Peer *p, const void *data, size_t n) {
         assert_int_equal(send(p->fd, data, n, MSG_NOSIGNAL), n);
 }
 
-/* All that is there now. */
+/* Reads the bytes that are there now. */
 static size_t heard(const Peer *p, uint8_t *buf, size_t size) {
         ssize_t n = recv(p->fd, buf, size, MSG_DONTWAIT);
         return n < 0 ? 0 : (size_t) n;
@@ -123,7 +123,7 @@ static void test_addresses(void **state) {
         memcpy(text, "unix:path=", 10);
         assert_int_equal(dbus_open(text, false, &d), -ENAMETOOLONG);
 
-        /* The first that is there; the way there escaped; and what else an address may say. */
+        /* An address list: the first server that exists is used. Then an escaped path, and addresses in other forms. */
         (void) snprintf(text, sizeof(text), "tcp:host=a;unix:path=/nonexistent;unix:guid=0123,path=/tmp%%2f%s",
                         folder + 5);
         (void) snprintf(text + strlen(text), sizeof(text) - strlen(text), "/bus,x=y;unix:path=/never");
@@ -151,7 +151,7 @@ static void test_abstract(void **state) {
         safe_close(fd);
 }
 
-/* Until it is let in. */
+/* Opens connections until one is accepted. */
 static void *open_again(void *userdata) {
         Dbus *d = NULL;
 
@@ -161,7 +161,7 @@ static void *open_again(void *userdata) {
         return d;
 }
 
-/* A peer that finds a crowd before it waits for the crowd's end, but not for ever. */
+/* A connection to a crowded server waits for the crowd's end, but not for ever. */
 static void test_crowd(void **state) {
         char path[64], text[96];
         int crowd[4];
@@ -199,7 +199,7 @@ static void test_crowd(void **state) {
 
 /* --- the begin --- */
 
-/* Calls leave right behind the authentication. Whether the other side has accepted us it says in whatever pieces. */
+/* Calls are sent right behind the authentication. The other side's acceptance may arrive in any pieces. */
 static void test_acceptance(void **state) {
         static const char first[] = "\0AUTH EXTERNAL\r\nDATA\r\nNEGOTIATE_UNIX_FD\r\nBEGIN\r\n";
         uint8_t buf[512];
@@ -306,7 +306,7 @@ static void test_wait(void **state) {
 
         peer_begin(&p, false);
         peer_accept(&p);
-        /* The answers are there before the questions. */
+        /* The replies are there before the calls. */
         say_message(&p, &(DbusHeader){.type = DBUS_METHOD_RETURN, .reply_serial = 1, .signature = "s"},
                         (const char *const[]){"yes", NULL});
         dbus_call_begin(&w, "a.b", "/a", "a.b", "C", NULL);
@@ -354,8 +354,8 @@ static void test_owner(void **state) {
         peer_end(&p);
 }
 
-/* Calls of others are answered with an error, so that they do not wait. For a peer that does not read, answers are
- * dropped. */
+/* Calls of other peers are answered with an error, so that they do not wait. The answers to a peer that does not read
+ * are dropped. */
 static void test_is_called(void **state) {
         uint8_t buf[65536];
         Peer p;
@@ -407,8 +407,8 @@ static unsigned count_fds(void) {
         return n;
 }
 
-/* A message with more descriptors than it says, or than it may have, is passed over, because every peer may send one.
- * None of the descriptors stays open. */
+/* A message with more descriptors than its header says, or than are allowed, is skipped, because every peer may send
+ * one. None of the descriptors stays open. */
 static void test_fds(void **state) {
         unsigned before = count_fds();
 
@@ -433,7 +433,7 @@ static void test_fds(void **state) {
         assert_int_equal(count_fds(), before);
 }
 
-/* Longer than anything that is for us, or with what is no header: the next is heard. */
+/* A message longer than any for us, or with a bad header, is skipped, and the next one is read. */
 static void test_passed_over(void **state) {
         uint8_t prefix[DBUS_PREFIX_SIZE] = {'l', 4, 0, 1, [6] = 0x20, [8] = 1}, zeros[4096] = {};
         size_t left = 0x200000;
@@ -459,7 +459,7 @@ static void test_passed_over(void **state) {
         peer_end(&p);
 }
 
-/* A peer may say something right behind its acceptance. */
+/* A peer may send a message right behind its acceptance. */
 static void test_early_message(void **state) {
         _cleanup_(dbus_writer_done)
         DbusWriter w = DBUS_WRITER_NULL;
@@ -480,7 +480,7 @@ static void test_early_message(void **state) {
         peer_end(&p);
 }
 
-/* A peer that does not read does not make us keep messages for ever. */
+/* Messages to a peer that does not read are not kept for ever. */
 static void test_does_not_read(void **state) {
         Peer p;
         int r = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The door: which guests have come in, with pidfds from the kernel and without
+ * The door: which guests it lets in, with pidfds from the kernel and without
  */
 
 #include <dirent.h>
@@ -35,7 +35,7 @@ int __wrap_getsockopt(int fd, int level, int option, void *value, socklen_t *siz
         return __real_getsockopt(fd, level, option, value, size);
 }
 
-/* Like a file of a dead server, from which no signal gets the kernel away: close() of an end waits. */
+/* A descriptor like a file of a dead server: close() of its end waits, and no signal interrupts it. */
 static struct {
         pthread_mutex_t lock;
         pthread_cond_t end;
@@ -56,7 +56,7 @@ void __wrap_waker_close(const Waker *w, int fd) {
 
 static atomic_bool has_no_aside;
 
-/* A kernel without tables of threads' own. */
+/* A kernel where a thread cannot have its own table of descriptors. */
 int __real_aside_put(Aside *a, int fd, void *userdata);
 int __wrap_aside_put(Aside *a, int fd, void *userdata);
 int __wrap_aside_put(Aside *a, int fd, void *userdata) {
@@ -88,7 +88,7 @@ static void check_guest(bool old) {
         assert_int_equal(g.uid, getuid());
         assert_int_equal(pidfd_is_alive(g.pidfd), 1);
         assert_int_equal(fcntl(g.pidfd, F_GETFD), FD_CLOEXEC);
-        /* The kernel's own word needs no time to be compared with. */
+        /* A pidfd from the kernel needs no comparison of times. */
         if (old)
                 assert_true(g.made_by > 0);
         door_guest_done(&g);
@@ -103,7 +103,7 @@ static void test_guest_of_an_old_kernel(void **state) {
         check_guest(true);
 }
 
-/* No process has the number: so none has the connection. */
+/* No process has the pid: so none has the connection. */
 static void check_gone(bool old) {
         int keep[2], listener;
         Door *d;
@@ -132,10 +132,10 @@ static void check_gone(bool old) {
         assert_int_equal(waitpid(pid, &status, 0), pid);
         assert_int_equal(status, 0);
         assert_int_equal(door_new(listener, 64, NULL, NULL, &d), 0);
-        /* The guest behind it is let in, so it has been looked at. */
+        /* The guest after it is let in, so the door has examined this one. */
         int fd = connect_to_door();
         DoorGuest g = take(d);
-        if (g.pid == pid) { /* the kernel keeps pidfds of those who are gone */
+        if (g.pid == pid) { /* the kernel keeps pidfds of ended peers */
                 assert_false(old);
                 assert_int_not_equal(pidfd_is_alive(g.pidfd), 1);
                 door_guest_done(&g);
@@ -171,7 +171,7 @@ static void test_places(void **state) {
         int more = connect_to_door();
         assert_true(is_hung_up(more));
         safe_close(more);
-        /* A place is free when the service is done with a guest, and the guest is told. */
+        /* A place gets free when the service is done with a guest, and the guest's connection is closed. */
         door_guest_done(guests);
         assert_true(is_hung_up(fds[0]));
         safe_close(fds[0]);
@@ -216,7 +216,7 @@ static void test_places_are_by_user(void **state) {
         atomic_store(&user, 1001);
         fds[MINE] = connect_to_door();
         guests[MINE] = take(d);
-        assert_int_equal(guests[MINE].uid, getuid()); /* and is who it is */
+        assert_int_equal(guests[MINE].uid, getuid()); /* with its own uid */
         for (unsigned i = 0; i < MINE + 1; i++)
                 door_guest_done(guests + i);
         for (unsigned i = 1; i < MINE + 1; i++)
@@ -229,7 +229,7 @@ static void test_rate(void **state) {
         unsigned n = 0;
         bool refused = false;
 
-        /* One that comes and goes has a place each time, but not as often as it likes. */
+        /* A guest that comes and goes gets a place each time, but not without limit. */
         while (!refused && n < 16 * DOOR_ROOM) {
                 int fd = connect_to_door();
                 struct pollfd p[] = {{.fd = fd, .events = POLLIN}, {.fd = door_fd(d), .events = POLLIN}};
@@ -262,7 +262,7 @@ static unsigned n_fds(void) {
         return n;
 }
 
-/* Sends a descriptor along, which the door does not take. */
+/* Sends a descriptor along, which the door does not accept. */
 static void send_with(int fd, int along) {
         union {
                 struct cmsghdr header;
@@ -274,7 +274,7 @@ static void send_with(int fd, int along) {
                         .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
 
         memcpy(CMSG_DATA(&control.header), &along, sizeof(along));
-        (void) sendmsg(fd, &m, MSG_NOSIGNAL); /* or it is hung up on already */
+        (void) sendmsg(fd, &m, MSG_NOSIGNAL); /* fails if the door has closed the connection already */
 }
 
 static void connect_with(int along) {
@@ -305,7 +305,7 @@ static void test_who_cannot_be_closed_is_nobody_elses(void **state) {
         for (unsigned i = 0; i < MORE; i++)
                 connect_with(along[0]);
         assert_int_equal(n_closed(), closed);
-        assert_true(n_fds() < n + FEW); /* they are not among ours */
+        assert_true(n_fds() < n + FEW); /* they are not in our process's table */
 
         atomic_store(&user, 1001);
         int fd = connect_to_door();
@@ -314,7 +314,7 @@ static void test_who_cannot_be_closed_is_nobody_elses(void **state) {
         hear(fd, "REJECTED\r\n", 10);
         assert_int_equal(n_closed(), closed);
 
-        /* Once they can be closed, they all are: the other end of what came along hears of it. */
+        /* Once close() returns, all are closed: the descriptors' other ends hang up. */
         hang(false);
         safe_close(along[0]);
         assert_true(is_hung_up(along[1]));
@@ -327,12 +327,12 @@ static void test_who_cannot_be_closed_is_nobody_elses(void **state) {
         assert_int_equal(close_door(d, fd), 0);
 }
 
-/* Whether the file system of the socket's folder has access control lists: asked for one that is not there. */
+/* Whether the file system of the socket's folder has access control lists: asks for a list that is not there. */
 static bool has_lists(void) {
         return getxattr(directory, "system.posix_acl_access", NULL, 0) >= 0 || errno == ENODATA;
 }
 
-/* As another user, until the kernel refuses the connection. */
+/* Connects as another user until the kernel refuses the connection. */
 static int connect_until_banned(int along) {
         struct sockaddr_un a = {.sun_family = AF_UNIX};
 
@@ -349,7 +349,7 @@ static int connect_until_banned(int along) {
         }
 }
 
-/* Where they cannot be put aside either. */
+/* The descriptors can neither be closed nor put aside. */
 static void test_who_cannot_be_put_aside_is_banned(void **state) {
         int along[2], status;
 
@@ -391,7 +391,7 @@ static void test_listen(void **state) {
         assert_int_equal(stat(path, &st), 0);
         assert_int_equal(st.st_mode, S_IFSOCK | 0666);
         assert_int_equal(door_listen(path, &other), -EADDRINUSE);
-        safe_close(fd); /* as if killed */
+        safe_close(fd); /* as if the service was killed */
         assert_int_equal(door_listen(path, &fd), 0);
         safe_close(fd);
         assert_int_equal(unlink(path), 0);

@@ -63,7 +63,7 @@ static void test_earliest_is_first(void **state) {
                 due_done(&things[i].due);
 }
 
-/* A handler that is due again at once is called again in the next turn: none keeps the loop. */
+/* A handler that is due again at once is called again in the loop's next turn: no handler blocks the loop. */
 static void test_once_a_turn(void **state) {
         Thing a = {.again_at = 5}, b = {.again_at = NSEC_INFINITY};
         Dues dues = {};
@@ -80,7 +80,7 @@ static void test_once_a_turn(void **state) {
         assert_true(a.n_calls > before);
         assert_int_equal(b.n_calls, 0);
 
-        /* One that is due is freed: it is not called. */
+        /* A due handler that is freed is not called. */
         due_done(&a.due);
         assert_int_equal(dues_turn(&dues, 6), 1);
         assert_int_equal(b.n_calls, 1);

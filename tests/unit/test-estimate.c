@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Estimates of what ran while the entity was not watched: time is an argument
+ * Estimates of the run time while the entity was not watched; time is an argument
  */
 
 #include <stdlib.h>
@@ -17,7 +17,7 @@ static void test_half(void **state) {
         Estimate e = {0};
         uint64_t now = 1000 * MS, counted = 0;
 
-        /* Half of what was watched, then a second away. */
+        /* The entity ran for half of the watched time, and then was not watched for a second. */
         estimate_mark(&e, now, counted);
         now += 10 * MS, counted += 5 * MS;
         estimate_leave(&e, now, counted);
@@ -45,7 +45,8 @@ static void test_believed(void **state) {
         assert_int_equal(estimate_run(&e, now, counted), 212 * MS);
 }
 
-/* The span is worth the mean of the parts before and after it; upwards at once, downwards out of what comes. */
+/* The unwatched span counts with the mean of the run parts before and after it: added at once, or subtracted from later
+ * time. */
 static void test_correction(void **state) {
         Estimate e = {0};
         uint64_t now = 1000 * MS, counted = 0;
@@ -66,7 +67,7 @@ static void test_correction(void **state) {
         now += 10 * MS;
         uint64_t before = estimate_run(&e, now, counted);
         assert_int_equal(before, 1510 * MS);
-        estimate_settle(&e, now, counted); /* it had stopped: 500 ms too many were told */
+        estimate_settle(&e, now, counted); /* the entity had stopped: 500 ms too many were reported */
         assert_int_equal(estimate_run(&e, now, counted), before);
         counted += 500 * MS;
         assert_int_equal(estimate_run(&e, now, counted), before);
@@ -74,7 +75,7 @@ static void test_correction(void **state) {
         assert_int_equal(estimate_run(&e, now, counted), before + 100 * MS);
 }
 
-/* The policy hears late that a run has ended: what was told stays, until as much has been counted again. */
+/* The policy learns late that a run has ended: the reported time stays until as much has been counted again. */
 static void test_told(void **state) {
         const uint64_t counted[] = {5 * MS, 2 * MS, 4 * MS, 6 * MS}, told[] = {5 * MS, 5 * MS, 5 * MS, 6 * MS};
         Estimate e = {0};
@@ -98,20 +99,21 @@ static void test_driver(void **state) {
         now += 1000 * MS;
         estimate_driver(&e, now, counted, 1000 * MS, 250 * MS);
         uint64_t told = estimate_run(&e, now, counted);
-        assert_int_equal(told, 1010 * MS); /* never back */
+        assert_int_equal(told, 1010 * MS); /* reported time never falls */
         for (unsigned i = 0; i < 4; i++) {
                 now += 1000 * MS;
                 estimate_driver(&e, now, counted, 1000 * MS, 250 * MS);
         }
         assert_int_equal(estimate_run(&e, now, counted), 1260 * MS);
 
-        /* It cannot have run for longer than it was away, nor than the span. */
+        /* The estimate is no more than the unwatched span. */
         now += 1000 * MS;
         estimate_driver(&e, now, counted, 5000 * MS, NSEC_INFINITY);
         assert_int_equal(estimate_run(&e, now, counted), 2260 * MS);
 }
 
-/* A program of bursts, sampled as the service does: within 10 % of what it did in a minute, and never backwards. */
+/* Samples a program of bursts as the service does: the estimate is within 10 % of its run time in a minute, and never
+ * falls. */
 static void sample_bursts(unsigned seed, uint64_t on, uint64_t off) {
         Estimate e = {0};
         uint64_t now = 0, ran = 0, until = 0, told = 0, away_until = 0, watched = 0;
@@ -146,7 +148,7 @@ static void test_bursts(void **state) {
         }
 }
 
-/* Hostile and odd orders of calls: nothing overflows, nothing goes back. */
+/* Hostile and odd orders of calls: nothing overflows, and no time falls. */
 static void test_any_order(void **state) {
         for (unsigned seed = 1; seed <= 200; seed++) {
                 Estimate e = {0};

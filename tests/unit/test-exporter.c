@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * xsched-exporter without its main(): labels, what is asked for, what has series of its own, expositions
+ * xsched-exporter without its main(): labels, requests, the choice of series, expositions
  */
 
 #include <inttypes.h>
@@ -37,7 +37,8 @@ static void labels(void **state) {
         assert_label("/system.slice/a.service", "/system.slice/a.service");
         assert_label("a\\b\"c\nd\te", "a\\\\b\\\"c\\nd\te");
         assert_label("\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80", "\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80");
-        /* A lone one, one that lacks its end, overlong ones, a surrogate, beyond the last. */
+        /* A lone continuation byte, a sequence without its end, overlong sequences, a surrogate, a code point beyond
+         * the last. */
         assert_label("\x80", "\xef\xbf\xbd");
         assert_label("\xc3(", "\xef\xbf\xbd(");
         assert_label("\xc0\xaf", "\xef\xbf\xbd\xef\xbf\xbd");
@@ -68,7 +69,7 @@ static void labels_that_are_long(void **state) {
         assert_false(label_looks_same(a, b));
         assert_false(label_looks_same(b, a));
 
-        /* No character is cut in two, and no escaped one either: the limit is of what was there before. */
+        /* No character is cut in two, nor an escape sequence: the limit counts bytes before escaping. */
         memset(b, 'b', sizeof(b));
         memcpy(b + LABEL_MAX - 1, "\xe2\x82\xac", 3);
         b[sizeof(b) - 1] = '\0';
@@ -85,7 +86,7 @@ static void labels_that_are_long(void **state) {
 /* --- what is asked for --- */
 
 static void formats(void **state) {
-        /* As version 2.42 does. */
+        /* The Accept header of Prometheus 2.42. */
         static const char of_prometheus[] =
                         "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,"
                         "text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
@@ -169,7 +170,7 @@ static size_t count_lines(const char *text) {
         return n;
 }
 
-/* Whatever there is, no more series than that, and nothing is lost. */
+/* Whatever the groups are, there are at most `max` series, and no count is lost. */
 static void bounds(void **state) {
         static const size_t sizes[][2] = {{0, 0}, {1, 0}, {0, 1}, {1, 1}, {3, 30}, {1, 500}, {100, 3}, {500, 5000}};
 
@@ -204,15 +205,14 @@ static void bounds(void **state) {
                         assert_true(chosen.n_groups > 0 || s->n_groups == 0);
                         assert_int_equal(render(s, &chosen, FORMAT_TEXT, &text, &size), 0);
                         assert_true(count_lines(text) <= max);
-                        /* And the room is used. */
+                        /* The room is used. */
                         if (chosen.n_groups_left_out > 0)
                                 assert_true(count_lines(text) >= max - max / 3);
                         selection_done(&chosen);
                 }
 }
 
-/* A user with a thousand groups does not keep out users after him. While no other user wants the places, he has
- * them. */
+/* A user with a thousand groups does not keep out later users, but has the places that no other user wants. */
 static void users_share(void **state) {
         const size_t n = 1000;
         _cleanup_(snapshot_freep)
@@ -247,8 +247,8 @@ static void set(SnapshotGroup *g, uint64_t run) {
         g->counters[GROUP_RUN] = run;
 }
 
-/* Their sums only rise, whichever groups come, go, begin anew, or get a place: by what was added, and by nothing else.
- */
+/* The sums of the other groups only rise, by exactly what was added, whichever groups come, go, begin anew, or get a
+ * place. */
 static void others_count_up(void **state) {
         const size_t n = 200;
         _cleanup_(others_freep)
@@ -262,17 +262,17 @@ static void others_count_up(void **state) {
         assert_int_equal(selection_make(s, SERIES_MIN, others, &chosen), 0);
         size_t places = chosen.n_groups;
         assert_true(places < n - 10);
-        assert_int_equal(chosen.other_groups.counters[GROUP_RUN], 0); /* what was before us is not ours */
+        assert_int_equal(chosen.other_groups.counters[GROUP_RUN], 0); /* earlier counts are left out */
         selection_done(&chosen);
 
-        set(s->groups, 5000); /* has its own series */
+        set(s->groups, 5000); /* this group has its own series */
         set(s->groups + n - 1, 1007);
-        set(s->groups + n - 2, 3); /* began anew */
+        set(s->groups + n - 2, 3); /* this group began anew */
         assert_int_equal(selection_make(s, SERIES_MIN, others, &chosen), 0);
         assert_int_equal(chosen.other_groups.counters[GROUP_RUN], 7 + 3);
         selection_done(&chosen);
 
-        /* One of them goes, and one gets the place of another that goes. */
+        /* One of the other groups goes, and one gets the place of a group that goes. */
         rename_group(s, n - 1, "/gone/", 0, "");
         set(s->groups + n - 1, 0);
         rename_group(s, 0, "/system.slice/", places, ".service");
@@ -289,7 +289,7 @@ static void others_count_up(void **state) {
         selection_done(&chosen);
 }
 
-/* Names that were made to look the same are not told as one series twice: that spoils all of a text file. */
+/* Names that were made to look the same give no duplicate series, which would invalidate a whole text file. */
 static void twins(void **state) {
         _cleanup_(snapshot_freep)
         Snapshot *s = snapshot(1, 3);
@@ -319,7 +319,7 @@ static uint64_t random_below(uint64_t n) {
         return (random_state >> 33) % n;
 }
 
-/* Any bytes, and above all those that mean something to who reads an exposition. */
+/* A name of random bytes, above all those with a meaning in an exposition. */
 static char *hostile_name(const char *prefix) {
         static const char *const parts[] = {"\"", "\\", "\n", "\"} 1\nxsched_up 0\n", "# EOF\n",
                         "# TYPE xsched_up counter\n", "{", "}", ",", "=", " ", "\r", "\t", "\x7f", "\xc3",
@@ -339,7 +339,7 @@ static char *hostile_name(const char *prefix) {
         return text;
 }
 
-/* A label's value, from behind its first quotation mark; NULL where it does not end as one. */
+/* Parses a label's value from behind its first quotation mark. NULL: it does not end as one. */
 static const char *parse_value(const char *p) {
         for (; *p != '"'; p++) {
                 if (*p == '\\' && *++p != '\\' && *p != '"' && *p != 'n')
@@ -350,7 +350,7 @@ static const char *parse_value(const char *p) {
         return p + 1;
 }
 
-/* name{label="value",...} number: whatever was in a value has not left it. Returns where the number begins. */
+/* Parses name{label="value",...} number, and checks that no value ends early. Returns where the number begins. */
 static const char *parse_sample(const char *p) {
         p += strspn(p, "abcdefghijklmnopqrstuvwxyz_");
         if (*p == '{')
@@ -371,7 +371,7 @@ static int compare_lines(const void *a, const void *b) {
         return strcmp(*(char *const *) a, *(char *const *) b);
 }
 
-/* Every line is one of ours, and no series is told twice. */
+/* Checks that every line is one of ours, and that no series appears twice. */
 static void check_lines(char *text, size_t max) {
         char **series = calloc(max, sizeof(*series));
         size_t n = 0;
@@ -542,7 +542,7 @@ static void expositions(void **state) {
         selection_done(&chosen);
 }
 
-/* The service did not answer: that is told, and nothing else of it. */
+/* The service did not answer: the exposition tells that and has no series of the service. */
 static void nobody_there(void **state) {
         _cleanup_(snapshot_freep)
         Snapshot *s = snapshot_new();
@@ -558,7 +558,7 @@ static void nobody_there(void **state) {
         selection_done(&chosen);
 }
 
-/* For promtool: what is written there has each kind of metric. */
+/* Writes an exposition with each kind of metric, for promtool. */
 static int write_example(void) {
         Snapshot *s = example();
         char *text = NULL;

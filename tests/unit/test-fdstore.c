@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The fd store: what is sent to the service manager, and what is made of what it hands back
+ * The fd store: descriptors that are sent to the service manager, and the use of those that it returns
  *
  * A datagram socket of our own is $NOTIFY_SOCKET. Collecting happens in a child with the fds from 3 on, as systemd
  * passes them.
@@ -42,7 +42,7 @@ static int setup_group(void **state) {
         manager = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
         if (manager < 0 || bind(manager, (struct sockaddr *) &address, sizeof(address)) < 0)
                 return -1;
-        /* Out of the way of the fds from 3 on. */
+        /* Moves the socket away from the fds from 3 on. */
         int high = fcntl(manager, F_DUPFD_CLOEXEC, 200);
         safe_close(manager);
         manager = high;
@@ -171,7 +171,7 @@ typedef struct Handed {
         int fd;
 } Handed;
 
-/* What the child told the manager. Read while it runs: the socket's queue is short. */
+/* Messages of the child to the manager. Read while it runs: the socket's queue is short. */
 static char told[64][128];
 static size_t n_told;
 
@@ -194,7 +194,7 @@ static void await_child(pid_t pid) {
         assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-/* In a child: arranges the fds, collects, and ends with what `check` returns. */
+/* In a child: arranges the fds, collects, and exits with the result of `check`. */
 static void collect_in_child(const Handed *handed, size_t n, int (*check)(StoredFds *)) {
         pid_t pid = fork();
         assert_return_code(pid, errno);
@@ -220,7 +220,7 @@ static void collect_in_child(const Handed *handed, size_t n, int (*check)(Stored
                 int r = fdstore_collect(&stored);
                 r = r < 0 ? 100 : check(&stored);
                 stored_fds_done(&stored);
-                /* Whatever was not wanted is closed, and what was wanted has been given back by now. */
+                /* Unwanted fds are closed, and the wanted ones have been freed by now. */
                 for (int fd = 3; fd < 3 + (int) n; fd++)
                         if (fcntl(fd, F_GETFD) >= 0)
                                 r = r ?: 101;
@@ -269,7 +269,7 @@ static int check_one_of_three(StoredFds *s) {
                 return 1;
         if (s->n_discarded != 11 || s->state >= 0)
                 return 2;
-        return s->next_id == 4 ? 0 : 3; /* beyond client 3, too, which was lost */
+        return s->next_id == 4 ? 0 : 3; /* beyond client 3, too, although that was lost */
 }
 
 /* Client 1 lacks its wake, client 2 is whole (and has one fd twice), client 3's page is an eventfd. Further names are

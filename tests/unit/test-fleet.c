@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * fleet-sim: traces in both formats as they are published, and fleets that are small enough to be known by hand
+ * fleet-sim: traces in both published formats, and fleets small enough to compute by hand
  */
 
 #include <setjmp.h>
@@ -14,7 +14,7 @@
 #include "tools/fleet/trace-pai.h"
 #include "tools/fleet/trace-philly.h"
 
-/* Two users whose hashes make one heavy, and one light. */
+/* Two user names whose hashes make one user heavy, and one light. */
 static char heavy[16], light[16];
 
 static int find_users(void **state) {
@@ -103,7 +103,8 @@ static int read_pai(const char *jobs, const char *tasks, Trace *ret) {
         "b,i2,58540f191766,Terminated,4550880.0,4551416.0\n"                                                           \
         "c,i3,58540f191766,Running,4550900.0,\n"
 
-/* Two halves are two services; workers of whole GPUs one gang, without the servers of parameters; one still runs. */
+/* Two half GPUs are two services; workers with whole GPUs are one gang, without the parameter servers; one job still
+ * runs. */
 static void test_pai(void **state) {
         _cleanup_(free_trace)
         Trace t = {0};
@@ -161,7 +162,7 @@ static FleetConfig config_of(Discipline d, uint32_t hosts, uint32_t gpus) {
         };
 }
 
-/* The trace is sorted. */
+/* Runs the trace after sorting it. */
 static FleetResult *run(const FleetConfig *c, const Trace *t) {
         FleetResult *r = calloc(1, sizeof(*r));
 
@@ -196,7 +197,7 @@ static void test_weights(void **state) {
                 FleetConfig c = config_of(d, 1, 1);
                 _cleanup_free_ FleetResult *r = run(&c, &t);
 
-                /* What is handed over is 0.1 ms of each turn of some 20 ms. */
+                /* Each turn of some 20 ms loses 0.1 ms to the hand-over. */
                 assert_near(r->classes[CLASS_HEAVY].slowdown, expected[d][0], 0.02);
                 assert_near(r->classes[CLASS_LIGHT].slowdown, expected[d][1], 0.02);
                 assert_near((double) r->end_ns / S, 20, 0.2);
@@ -210,7 +211,7 @@ static void test_weights(void **state) {
         }
 }
 
-/* A service beside training: the bound holds under xsched, and what is compared with breaks it. */
+/* A service beside training: the bound holds under xsched, and the compared schedulers break it. */
 static void test_service(void **state) {
         _cleanup_(free_trace)
         Trace t = {0};
@@ -233,7 +234,7 @@ static void test_service(void **state) {
                 assert_in_range(r->low.max, NSEC_PER_MSEC, fleet_bound(&c, &t));
                 assert_in_range(r->behind.max, NSEC_PER_MSEC, fleet_bound(&c, &t));
 
-                /* And the check would tell. */
+                /* The check notices a lost nanosecond. */
                 r->done_ns--;
                 assert_false(report_check(&c, r, &t));
         }
@@ -246,7 +247,7 @@ static void test_service(void **state) {
 static int level_high, level_low;
 static uint32_t weight_low;
 
-/* The default policy, told other priorities and weights than the jobs have. */
+/* The default policy with other priorities and weights than the jobs have. */
 static int told_otherwise(Policy *p, PolicyNode *node, void *owner, const PolicySettings *s, uint64_t now_ns,
                 PolicyEntity **ret) {
         PolicySettings other = *s;
@@ -270,7 +271,7 @@ static FleetResult *run_broken(int high, int low, uint32_t weight, Trace *t, Fle
         *ret = config_of(DISCIPLINE_XSCHED, 1, 1);
         ret->ops = &broken;
         assert_return_code(fleet_run(ret, t, r), 0);
-        assert_true(report_check(ret, r, t)); /* nothing is lost by it */
+        assert_true(report_check(ret, r, t)); /* the accounts stay exact */
         return r;
 }
 
@@ -304,7 +305,7 @@ static void test_broken(void **state) {
         }
 }
 
-/* What policies make of it that know no priorities, or other ones. */
+/* The same under policies that know no priorities, or other ones. */
 static void test_policies(void **state) {
         static const struct {
                 const char *name;
@@ -328,7 +329,7 @@ static void test_policies(void **state) {
         }
 }
 
-/* No service, a service alone, training that comes when the service is gone: there is nothing to check. */
+/* No service, a service alone, training that comes when the service has ended: there is nothing to check. */
 static void test_nothing_to_check(void **state) {
         for (unsigned i = 0; i < 3; i++) {
                 _cleanup_(free_trace)
@@ -348,7 +349,7 @@ static void test_nothing_to_check(void **state) {
         }
 }
 
-/* Services that leave nothing: training lives by the starvation floor, and its turns are within the bound. */
+/* Services that leave no time: training gets only the turns of the starvation floor, and these are within the bound. */
 static void test_floor(void **state) {
         _cleanup_(free_trace)
         Trace t = {0};
@@ -383,7 +384,8 @@ static void test_gang(void **state) {
         }
 }
 
-/* A job that is larger than the fleet, and jobs that wait behind it: no job loses what it asked for. */
+/* A job that is larger than the fleet, and jobs that wait behind it: every other job gets the GPUs that it asked
+ * for. */
 static void test_room(void **state) {
         _cleanup_(free_trace)
         Trace t = {0};

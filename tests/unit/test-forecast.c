@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Entities that come regularly are made room for before they come
+ * The service frees the device for regular entities before they come
  */
 
 #include "service/core/forecast.h"
@@ -23,13 +23,13 @@ static void test_periods(void **state) {
         assert_in_range(period, PERIOD_NS + 50 * NSEC_PER_USEC, PERIOD_NS + 60 * NSEC_PER_USEC);
         assert_in_range(spread, FORECAST_MARGIN_NS + 30 * NSEC_PER_USEC, FORECAST_MARGIN_NS + 40 * NSEC_PER_USEC);
 
-        /* So many visits left out, or too many, are none; one more is. */
+        /* FORECAST_ODD odd visits do not end the regularity; one more does. */
         for (unsigned i = 0; i < FORECAST_ODD; i++)
                 assert_true(forecast_learn(&f, 2 * PERIOD_NS, &period, &spread));
         assert_in_range(period, PERIOD_NS, PERIOD_NS + 100 * NSEC_PER_USEC);
         assert_false(forecast_learn(&f, 2 * PERIOD_NS, &period, &spread));
 
-        /* Seldom, or by chance. */
+        /* Visits that are rare or irregular. */
         f = (Forecast){};
         for (unsigned i = 0; i < 2 * FORECAST_GAPS; i++)
                 assert_false(forecast_learn(&f, FORECAST_PERIOD_MAX_NS + NSEC_PER_MSEC, &period, &spread));
@@ -64,7 +64,8 @@ static void two_done(Two *t) {
         manager_free(t->m);
 }
 
-/* Only when the service has asked for it. Returns since when the low one is held, 0: it is not. */
+/* Passes time from one timer of the service to the next, until `at`. Returns since when the low one is held, 0: it is
+ * not. */
 static uint64_t pass_until(const Two *t, uint64_t at) {
         uint64_t since = 0;
 
@@ -87,7 +88,7 @@ static void visit(const Two *t) {
         finish(t->h);
 }
 
-/* Returns when the next is due. */
+/* Makes n regular visits. Returns when the next is due. */
 static uint64_t visit_regularly(const Two *t, unsigned n) {
         uint64_t due = now_ns();
 
@@ -109,7 +110,7 @@ static void test_window(void **state) {
         (void) pass_until(&t, due + 5 * NSEC_PER_MSEC);
         assert_false(held(t.l));
 
-        /* It does not come: one window is all that it costs. */
+        /* The expected visit does not come: it costs no more than one window. */
         due += PERIOD_NS;
         assert_true(pass_until(&t, due) > 0);
         assert_int_equal(pass_until(&t, due + PERIOD_NS / FORECAST_PART), 0);
@@ -117,7 +118,7 @@ static void test_window(void **state) {
         while (now_ns() < late)
                 assert_int_equal(pass_until(&t, now_ns() + NSEC_PER_MSEC), 0);
 
-        /* And when it is back, it is waited for again. */
+        /* When the visitor is back, it is expected again. */
         due = visit_regularly(&t, 2);
         assert_true(pass_until(&t, due) > 0);
         two_done(&t);
@@ -140,7 +141,7 @@ static void test_late_once(void **state) {
         two_done(&t);
 }
 
-/* An entity that takes long to be stopped is stopped earlier, but not for longer than it is worth. */
+/* An entity that takes long to stop is stopped earlier, within a bound. */
 static void test_lead(void **state) {
         Two t = two_make(0);
         uint64_t due = visit_regularly(&t, FORECAST_GAPS + 1);
@@ -157,8 +158,8 @@ static void test_lead(void **state) {
         two_done(&t);
 }
 
-/* A visit at `due`, and what the low one has in flight ends so long after it was held. Returns how long before the
- * visit that was; 0: only then. */
+/* Makes a visit at `due`, where the low one's launches in flight end `drain_ns` after it was held. Returns how long
+ * before the visit it was held; 0: only at the visit. */
 static uint64_t visit_behind(const Two *t, uint64_t due, uint64_t drain_ns) {
         uint64_t since = 0;
         bool came = false;
@@ -181,7 +182,7 @@ static uint64_t visit_behind(const Two *t, uint64_t due, uint64_t drain_ns) {
         return ns_sub(due, since);
 }
 
-/* What is in flight has ended when the expected one comes, unless that takes too much of a period. */
+/* The launches in flight have ended when the expected entity comes, unless that takes too much of a period. */
 static void test_launches_in_flight(void **state) {
         Two t = two_make(0);
         uint64_t due = visit_regularly(&t, FORECAST_GAPS + 1), drain_ns = 700 * NSEC_PER_USEC, short_ns = drain_ns / 7;
@@ -190,20 +191,20 @@ static void test_launches_in_flight(void **state) {
         assert_in_range(plain, FORECAST_MARGIN_NS - 2 * STEP_NS, 2 * FORECAST_MARGIN_NS);
         assert_in_range(visit_behind(&t, due += PERIOD_NS, drain_ns), drain_ns, drain_ns + plain + 2 * STEP_NS);
 
-        /* One that was shorter says little, many do. */
+        /* One shorter drain changes little; many do. */
         assert_true(visit_behind(&t, due += PERIOD_NS, short_ns) > drain_ns);
         assert_true(visit_behind(&t, due += PERIOD_NS, short_ns) > drain_ns - drain_ns / 8);
         for (unsigned i = 0; i < 4 * FORECAST_DRAINS; i++)
                 (void) visit_behind(&t, due += PERIOD_NS, short_ns);
         assert_true(visit_behind(&t, due += PERIOD_NS, short_ns) < short_ns + plain + drain_ns / 8);
 
-        /* Longer than a tenth of the period: the window is as if nothing were known. */
+        /* Longer than a tenth of the period: the window is that of unknown drains. */
         (void) visit_behind(&t, due += PERIOD_NS, 2 * PERIOD_NS / FORECAST_PART);
         assert_in_range(visit_behind(&t, due += PERIOD_NS, drain_ns), plain - 2 * STEP_NS, plain + 2 * STEP_NS);
         two_done(&t);
 }
 
-/* Of many small launches a visit is made. */
+/* A visit may consist of many small launches. */
 static void test_visits_of_many_launches(void **state) {
         Two t = two_make(0);
         uint64_t due = now_ns();
@@ -219,7 +220,7 @@ static void test_visits_of_many_launches(void **state) {
         two_done(&t);
 }
 
-/* The client says when. */
+/* The client hints the time of its next launch. */
 static void expect(const Two *t, uint64_t at) {
         atomic_store(&t->h->page_slot->expected_ns, at);
         page_mark_dirty(t->high.client->page.header, t->h->slot);
@@ -237,10 +238,10 @@ static void test_hint(void **state) {
         assert_in_range(pass_until(&t, at), at - 5 * NSEC_PER_MSEC, at - FORECAST_HINT_NS + 2 * STEP_NS);
         visit(&t);
 
-        /* It counts once. */
+        /* A hint counts once. */
         assert_int_equal(pass_until(&t, now_ns() + 100 * NSEC_PER_MSEC), 0);
 
-        /* And ends when the launch does not come. */
+        /* The hold ends when the launch does not come. */
         at = now_ns() + 50 * NSEC_PER_MSEC;
         expect(&t, at);
         assert_true(pass_until(&t, at) > 0);
@@ -248,7 +249,7 @@ static void test_hint(void **state) {
         two_done(&t);
 }
 
-/* A client that hints all the time, and never comes, costs others no more than a tenth. */
+/* A client that hints all the time but never launches costs others at most a tenth of their time. */
 static void test_hints_that_lie(void **state) {
         Two t = two_make(0);
         unsigned n = 0, n_held = 0;
@@ -261,7 +262,7 @@ static void test_hints_that_lie(void **state) {
         }
         assert_in_range(n_held, 1, n / FORECAST_PART);
 
-        /* Moments that make no sense are not taken. */
+        /* Impossible times are refused. */
         expect(&t, 1);
         expect(&t, now_ns() + FORECAST_HINT_MAX_NS + NSEC_PER_SEC);
         expect(&t, UINT64_MAX);
@@ -273,7 +274,7 @@ static void test_nobody_else_yields(void **state) {
         Two t = two_make(10);
         uint64_t due = now_ns();
 
-        /* Equals. */
+        /* Equals are not held for each other. */
         for (unsigned i = 0; i <= 2 * FORECAST_GAPS; i++, due += PERIOD_NS) {
                 (void) pass_until(&t, due);
                 begin(t.h);

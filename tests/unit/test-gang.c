@@ -35,13 +35,13 @@ static void pair_begin(const Pair *p) {
         begin(p->q[1]);
 }
 
-/* As one: both held, or both not. */
+/* Whether the pair is held. Checks that both queues have the same verdict. */
 static bool pair_held(const Pair *p) {
         assert_int_equal(held(p->q[0]), held(p->q[1]));
         return held(p->q[0]);
 }
 
-/* Drains held queues: their waiting time counts only when nothing of them runs on, and no equal goes on before that. */
+/* Drains held queues: only then does their waiting time count, and an equal go on. */
 static void pair_drain(const Pair *p) {
         for (unsigned i = 0; i < ELEMENTSOF(p->q); i++)
                 if (held(p->q[i]))
@@ -84,7 +84,7 @@ static void test_together(void **state) {
                                 turn(m);
                 }
 
-                /* When that goes, or is a gang no longer, the other device is free. */
+                /* When the gang ends, or is no gang any longer, the other device is free. */
                 begin(h);
                 assert_true(pair_held(&g));
                 assert_int_equal(settings_set_gang(&g.p.client->group->override, false), 0);
@@ -108,7 +108,7 @@ static void test_together(void **state) {
         }
 }
 
-/* A member that has nothing to do holds up no other. */
+/* An idle member delays no other. */
 static void test_idle_member(void **state) {
         Manager *m = manager_make();
         Pair g = pair_make(m, "/gang", 0, true);
@@ -127,7 +127,7 @@ static void test_idle_member(void **state) {
         manager_free(m);
 }
 
-/* Two gangs of equal rank on the same devices, in the order that would lock them: each is first on one. */
+/* Two gangs of equal rank on the same devices, in the order of a deadlock: each is first on one device. */
 static void test_two_gangs(void **state) {
         Manager *m = manager_make();
         Pair a = pair_make(m, "/a", 0, true), b = pair_make(m, "/b", 0, true);
@@ -155,7 +155,8 @@ static void test_two_gangs(void **state) {
         manager_free(m);
 }
 
-/* Above the gang, a client on each device never stops. Nothing makes the turns of the two floors come at one time. */
+/* Above the gang, a client on each device never stops. Nothing but the gang makes the turns of the two floors
+ * coincide. */
 static void test_floor(void **state) {
         Manager *m = manager_make();
         Pair g = pair_make(m, "/gang", 0, true);
@@ -185,8 +186,8 @@ static void test_floor(void **state) {
         manager_free(m);
 }
 
-/* Gangs with work on both devices. There is place for all on the one where they have their lead, and on the other for
- * one. */
+/* Gangs with work on both devices. The device of their lead has a place for each, and the other device has one
+ * place. */
 static void gangs_make(Manager *m, Pair *g, size_t n) {
         DeviceSettings s = DEVICE_SETTINGS_NULL;
         Device *d;
@@ -202,7 +203,7 @@ static void gangs_make(Manager *m, Pair *g, size_t n) {
         }
 }
 
-/* The least of several: what else the machine does only adds. */
+/* The least of several measurements: other load only adds time. */
 static uint64_t update_cost(Manager *m) {
         Device *d = device_find(m, "d2");
         uint64_t least = UINT64_MAX;
@@ -224,7 +225,7 @@ static uint64_t update_cost(Manager *m) {
 #define FEW  12U
 #define MANY (8 * FEW)
 
-/* Eight times as many cost about eight times as much, and not the square of that; three times that is noise. */
+/* Eight times as many gangs cost about eight times as much, not 64 times; up to three times that counts as noise. */
 static void test_cost(void **state) {
         uint64_t cost[2];
 

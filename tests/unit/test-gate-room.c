@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The gate's wait for room: a queue that has a launch to come is not idle
+ * The gate's wait for room: a queue whose launch waits for room is not idle
  */
 
 #include <pthread.h>
@@ -78,7 +78,7 @@ static uint64_t submitted(const Fixture *x) {
         return atomic_load(&x->slot->submitted);
 }
 
-/* One after the other: never idle from the first to the last. */
+/* Launches one after the other: the queue is not idle from the first to the last. */
 static void test_never_idle(void **state) {
         Fixture *x = *state;
         Launcher l;
@@ -104,12 +104,12 @@ static void test_never_idle(void **state) {
         assert_int_equal(submitted(x), 101);
 }
 
-/* What the verdict is after the wait counts. */
+/* The verdict at the end of the wait counts. */
 static void test_held_meanwhile(void **state) {
         Fixture *x = *state;
         Launcher l;
 
-        /* Drained while it waits for room: it does not count as in flight. */
+        /* The queue drains while its launch waits for room: that launch does not count as in flight. */
         assert_int_equal(gate_begin(&x->gate, GATE_WAIT), 1);
         launch(x, &l, launcher_main);
         fake_hold(x->f, 0, NSEC_INFINITY);
@@ -128,8 +128,8 @@ static void test_held_meanwhile(void **state) {
         assert_int_equal(fake_counted(x->f, 0), 0);
 }
 
-/* A launcher that learns of completions by looking looks again while it is held. What it finds is known before it goes
- * on. */
+/* A launcher that learns of completions by looking looks again while it is held. Completions that it finds are counted
+ * before it goes on. */
 static void test_looks_while_held(void **state) {
         Fixture *x = *state;
         Launcher l;
@@ -143,7 +143,7 @@ static void test_looks_while_held(void **state) {
         assert_int_equal(atomic_load(&l.began), -1);
         assert_true(fake_take_edge(x->f, 0));
 
-        /* Nothing is in flight any more: the launcher does not look. */
+        /* With nothing in flight the launcher does not look. */
         struct timespec ts = {.tv_nsec = 5000000};
         (void) nanosleep(&ts, NULL);
         assert_int_equal(atomic_load(&l.n_asked), 5);

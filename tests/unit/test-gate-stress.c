@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The gate under everything at once: many threads launch and complete while verdicts, watches, leases and pages come
- * and go
+ * The gate under all events at once: many threads launch and complete while verdicts, watches, leases and pages change
  *
- * What is checked are the sums at the end: every launch was let through exactly once, every tracked one was completed
- * exactly once on the page that counted it, and the service's last look agrees with the truth. A lost wake-up hangs the
- * test.
+ * The test checks the sums at the end: every launch passed exactly once, every tracked launch was completed exactly
+ * once on the page that counted it, and the service's last look agrees with the truth. A lost wake-up hangs the test.
  */
 
 #include <poll.h>
@@ -25,11 +23,11 @@
 typedef struct Stress {
         Gate gate;
         FakeService *services[2];
-        uint32_t slots[2]; /* where the queue is on each page, or was last */
+        uint32_t slots[2]; /* the queue's current or last slot on each page */
         _Atomic unsigned threads_left;
         _Atomic uint64_t launched;
         _Atomic uint64_t tracked;
-        _Atomic uint64_t to_complete; /* by another thread than the one that launched */
+        _Atomic uint64_t to_complete; /* launches that another thread has to complete */
         _Atomic bool stop_launching, stop_completing;
 } Stress;
 
@@ -47,7 +45,7 @@ static void *launcher_main(void *p) {
         while (!atomic_load(&x->stop_launching)) {
                 struct timespec nap = {.tv_nsec = 1000};
                 if (next_random(&seed) % 8 == 0)
-                        nanosleep(&nap, NULL); /* two processors are to be enough for all of us */
+                        nanosleep(&nap, NULL); /* lets the other threads run on a machine with two processors */
                 atomic_fetch_add(&x->launched, 1);
                 if (!gate_begin(&x->gate, next_random(&seed) % 16 == 0 ? GATE_NOWAIT : GATE_WAIT))
                         continue;
@@ -72,7 +70,7 @@ static void *completer_main(void *p) {
         return NULL;
 }
 
-/* As after a new registration: in a slot that the gate never had. */
+/* Attaches the gate as after a new registration, in a slot that it never had. */
 static uint32_t attach_anew(Stress *x, size_t which) {
         FakeService *f = x->services[which];
         int r = gate_attach(&x->gate, &f->client, x->slots[which] + 1, f->wake);
@@ -82,7 +80,7 @@ static uint32_t attach_anew(Stress *x, size_t which) {
         return r > 0 ? 1 : 0;
 }
 
-/* One act of the service and the control thread. Returns launches that are to be ended as drained. */
+/* Plays one random act of the service and the control thread. Returns the number of launches to end as drained. */
 static uint32_t act(Stress *x, uint64_t random) {
         size_t which = random / 16 % 2;
         FakeService *f = x->services[which];
@@ -141,7 +139,7 @@ static void test_conservation(void **state) {
         for (int i = 0; i < ACTS; i++) {
                 struct timespec nap = {.tv_nsec = 20000};
                 gate_end(&x->gate, act(x, next_random(&seed)));
-                nanosleep(&nap, NULL); /* lets the launchers at it */
+                nanosleep(&nap, NULL); /* lets the launchers run */
         }
         atomic_store(&x->stop_launching, true);
         while (atomic_load(&x->threads_left) > 0)
@@ -157,8 +155,8 @@ static void test_conservation(void **state) {
 
         GateCounters c = {};
         gate_read(&x->gate, &c);
-        /* A thread may count a launch in a slot that the gate has left twice since: pages come and go a thousand times
-         * faster here than anywhere else. */
+        /* A thread may count a launch in a slot that the gate has since left twice: here pages change a thousand times
+         * faster than in a real process. */
         for (size_t i = 0; i < 2; i++)
                 for (uint32_t slot = 0; slot <= x->slots[i]; slot++)
                         if (!is_seated(x, i, slot))
@@ -193,7 +191,7 @@ typedef struct Observer {
         _Atomic bool stop;
 } Observer;
 
-/* Looks only when it is told to, as the service does. */
+/* Looks only when it is woken, as the service does. */
 static void *observer_main(void *p) {
         Observer *o = p;
         struct pollfd fd = {.fd = o->f->wake, .events = POLLIN};
@@ -238,7 +236,7 @@ static void test_no_edge_lost(void **state) {
                 for (unsigned i = 0; i < n_threads; i++)
                         assert_int_equal(pthread_join(threads[i], NULL), 0);
 
-                /* One launch that stays: the last edge is a ready edge. */
+                /* One launch stays in flight: the last edge is a ready edge. */
                 assert_int_equal(atomic_load(&fake_slot(o.f, 0)->outstanding), 0);
                 assert_int_equal(gate_begin(g, GATE_WAIT), 1);
                 atomic_store(&o.stop, true);

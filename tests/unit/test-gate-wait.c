@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * A thread in a held gate: how it gets on, and how it leaves a wait the hard way
+ * A thread in a held gate: how its wait ends, also by signals, jumps and cancellation
  */
 
 #include <pthread.h>
@@ -34,7 +34,7 @@ static void launch(Fixture *x, Launcher *l, void *(*main)(void *) ) {
         assert_int_equal(pthread_create(&l->thread, NULL, main, l), 0);
 }
 
-/* For a launch that has taken the place of one that was taken back: all the words are as before. */
+/* Whether the thread sleeps. For a launch that replaced a taken-back one, for which all words are as before. */
 static bool sleeps(void) {
         return poll_until(thread_is_asleep("launcher"));
 }
@@ -48,7 +48,7 @@ static bool has_waiters(Fixture *x, uint32_t slot, uint32_t n) {
 static Fixture *asked;
 static unsigned n_asked;
 
-/* Does what the control thread would do meanwhile, so that it cannot be late. */
+/* Plays the control thread from inside the wait, so that it cannot be late. */
 static bool registers(void) {
         n_asked++;
         assert_int_equal(attach(asked, 0), 0);
@@ -74,7 +74,7 @@ static int begin_beside(Fixture *x, bool (*has_others)(void), GateWait wait) {
         return began;
 }
 
-/* The first launch of a queue that is about to be registered is that queue's, and none other asks or waits. */
+/* Only the first launch of a queue that is about to be registered asks and waits. */
 static void test_registered_late(void **state) {
         Fixture *x = *state;
 
@@ -225,7 +225,7 @@ static void test_launch_in_handler(void **state) {
                 assert_int_equal(pthread_kill(l.thread, SIGUSR2), 0);
                 assert_true(poll_until(atomic_load(&handler_passed)));
                 assert_true(sleeps());
-                /* The one that passed is in flight; the interrupted one is there, or has been taken back and comes
+                /* The handler's launch is in flight; the interrupted one is still counted, or was taken back and comes
                  * again. */
                 assert_int_equal(page_slot_read_in_flight(fake_slot(x->f, 0)), 1);
                 assert_true(fake_counted(x->f, 0) == 2 || fake_counted(x->f, 0) == 3);
@@ -276,7 +276,7 @@ static void test_longjmp(void **state) {
         assert_int_equal(page_slot_read_in_flight(fake_slot(x->f, 0)), 0);
         atomic_store(&l.began, -1);
         assert_true(sleeps());
-        assert_int_equal(fake_counted(x->f, 0), 1); /* the new one; the old one is taken back, and its wait with it */
+        assert_int_equal(fake_counted(x->f, 0), 1); /* the new launch; the old one and its wait are taken back */
         assert_true(has_waiters(x, 0, 1));
         fake_run(x->f, 0);
         assert_int_equal(pthread_join(l.thread, NULL), 0);
@@ -306,12 +306,12 @@ static _unused_ void test_cancel_asynchronous(void **state) {
         assert_ptr_equal(result, PTHREAD_CANCELED);
         assert_int_equal(fake_counted(x->f, 0), 0);
         assert_true(has_waiters(x, 0, 0));
-        assert_true(fake_take_edge(x->f, 0)); /* idle again, and said so */
+        assert_true(fake_take_edge(x->f, 0)); /* the idle edge */
         assert_true(gate_has_room(&x->gate));
 }
 
-/* What a held queue has in flight is over: told once, with the time, by the last completion; and by a wait that finds
- * it so. */
+/* A held queue drains: the last completion reports it once, with the time; so does a wait that begins when nothing is
+ * in flight. */
 static void test_drained(void **state) {
         Fixture *x = *state;
         PageSlot *s = fake_slot(x->f, 0);
@@ -341,7 +341,7 @@ static void test_drained(void **state) {
         uint64_t drained = atomic_load(&s->drained_ns);
         assert_in_range(drained, before, now_ns());
 
-        /* The one that waits is launched when it goes, not when it came. */
+        /* A launch that waited counts as launched from the end of its wait. */
         before = now_ns();
         fake_run(x->f, 0);
         assert_int_equal(pthread_join(l.thread, NULL), 0);
@@ -351,7 +351,7 @@ static void test_drained(void **state) {
         assert_true(atomic_load(&s->drained_ns) > drained);
         assert_true(fake_take_edge(x->f, 0)); /* idle */
 
-        /* A queue that was idle when it was held, and is found so by the launch that comes. */
+        /* A queue was idle when it was held; the next launch finds that it has drained. */
         fake_hold(x->f, 0, NSEC_INFINITY);
         launch(x, &l, launcher_main);
         assert_true(poll_until(has_waiters(x, 0, 1)));
@@ -362,7 +362,7 @@ static void test_drained(void **state) {
         gate_complete(&x->gate, 1, 0);
 }
 
-/* The gate is no cancellation point: what has been counted is returned to the caller. */
+/* The gate is no cancellation point: a counted launch is always returned to the caller. */
 static void test_cancel_deferred(void **state) {
         Fixture *x = *state;
         Launcher l;
@@ -389,7 +389,7 @@ int main(void) {
                         T(test_signal_storm),
                         T(test_launch_in_handler),
                         T(test_longjmp),
-#ifndef __SANITIZE_ADDRESS__ /* it takes the unwinding of a foreign stack for an error */
+#ifndef __SANITIZE_ADDRESS__ /* AddressSanitizer takes the unwinding of a foreign stack for an error */
                         T(test_cancel_asynchronous),
 #endif
                         T(test_cancel_deferred),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The gate: counting, and coming and going of the page
+ * The gate: counts, and attaching and detaching of pages
  */
 
 #include <linux/filter.h>
@@ -48,7 +48,7 @@ static void test_attach_carries_over(void **state) {
         assert_int_equal(gate_attach(&x->gate, &x->f->client, PAGE_SLOTS_MAX, x->f->wake), -EINVAL);
 }
 
-/* The service watched the slot before the queue got it: what ran before is known at once. */
+/* The service watched the slot before the queue got it: launches from before are reported at once. */
 static void test_attach_watched(void **state) {
         Fixture *x = *state;
 
@@ -107,7 +107,7 @@ static void test_tracked_while_watched(void **state) {
         assert_int_equal(c.waited, 0);
 }
 
-/* The device began later than the launch was submitted: what it counts is from then on, and only forward. */
+/* The device began later than the launch was submitted: time counts from then on, and the begin moves only forward. */
 static void test_started(void **state) {
         Fixture *x = *state;
         PageSlot *s = fake_slot(x->f, 0);
@@ -142,7 +142,7 @@ static void test_threshold_tracks(void **state) {
         assert_int_equal(gate_begin(&x->gate, GATE_WAIT), 1);
         assert_int_equal(gate_limit(&x->gate), 2);
 
-        /* As many as fit the budget, and never fewer than the threshold. */
+        /* The limit is the number of launches that fit the budget, but at least the threshold. */
         atomic_store(&s->budget_us, 250);
         assert_int_equal(gate_limit(&x->gate), 2); /* nothing is known of the launches yet */
         gate_complete(&x->gate, 1, 10 * NSEC_PER_USEC);
@@ -155,7 +155,7 @@ static void test_threshold_tracks(void **state) {
         for (int i = 0; i < 200; i++)
                 gate_complete(&x->gate, 1, 1);
         assert_in_range(gate_limit(&x->gate), 25000, 250000);
-        gate_complete(&x->gate, 1, UINT64_MAX); /* an absurd time is no division by it, and no negative mean */
+        gate_complete(&x->gate, 1, UINT64_MAX); /* an absurd time causes no overflow of the mean */
         assert_int_equal(gate_limit(&x->gate), 2);
 
         atomic_store(&s->budget_us, 0);
@@ -230,7 +230,7 @@ static void test_lease_expiry(void **state) {
         Fixture *x = *state;
         GateCounters c = {};
 
-        /* Again when the machine was so busy that the lease had ended before the launch. */
+        /* Tried again where the machine was so busy that the lease had ended before the launch. */
         assert_int_equal(attach(x, 0), 0);
         for (unsigned i = 1; c.waited == 0 && i < 20; i++) {
                 fake_run(x->f, 0);
@@ -252,7 +252,7 @@ static void test_lease_expiry(void **state) {
         assert_int_equal(counters(&x->gate).expired, c.expired + 1);
 }
 
-/* The launches of a lost page stay where they were counted. */
+/* Launches counted on a lost page end on that page. */
 static void test_two_pages(void **state) {
         Fixture *x = *state;
         _cleanup_(fake_service_freep)
@@ -323,7 +323,7 @@ static void test_errno(void **state) {
         assert_int_equal(errno, ENOTUNIQ);
 }
 
-/* An open launch makes no system call: it runs where every call ends the process. */
+/* An open launch makes no system call: a filter ends the process at any call. */
 static void forbid_system_calls(void) {
         struct sock_filter filter[] = {
                         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -358,7 +358,7 @@ static int launch_without_system_calls(Gate *g, GateWait wait, bool forbidden_ca
 static void test_no_system_calls(void **state) {
         Fixture *x = *state;
 
-        /* The fence bites. */
+        /* The filter works: a call of getppid() ends the process. */
         int status = launch_without_system_calls(&x->gate, GATE_WAIT, true);
         if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
                 skip();

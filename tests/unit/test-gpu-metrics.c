@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What a GPU does: from a directory in place of sysfs, and as it is written down
+ * A GPU's metrics: read from a directory in place of sysfs, and written as text
  */
 
 #include <stdio.h>
@@ -64,7 +64,7 @@ static void sysfs(void **state) {
         assert_int_equal(m.power_uw, 88000000);
 }
 
-/* A partition of a GPU has no place of its own on the bus; a function that is there is its own device. */
+/* A partition of a GPU has no address of its own on the bus; a function with an address is a device of its own. */
 static void partition(void **state) {
         const PciAddress of_partition = {0, 0x65, 0, 5}, function = {0, 0x65, 0, 1}, nobody = {0, 0x66, 0, 5};
         GpuMetrics m;
@@ -88,7 +88,7 @@ static void completion(void **state) {
                         .utilisation = 3, .temperature_mc = 4, .vram_total = 5, .vram_used = 6, .power_uw = 7};
 
         m.utilisation = 1;
-        m.vram_used = 1; /* without a total it is worth nothing */
+        m.vram_used = 1; /* used memory without a total is ignored */
         gpu_metrics_complete(&m, &other);
         assert_int_equal(m.utilisation, 1);
         assert_int_equal(m.temperature_mc, 4);
@@ -119,7 +119,7 @@ static void written_and_read(void **state) {
         }
 }
 
-/* A child that has gone wrong says anything. */
+/* A broken child may send any bytes. */
 static void what_no_child_says(void **state) {
         static const char *const wrong[] = {
                         "",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What drivers count: files of fdinfo, and a tree of KFD's
+ * The drivers' counters: files of fdinfo, and KFD's tree
  */
 
 #include <errno.h>
@@ -25,7 +25,7 @@ static void check_fdinfo(const char *text, int expected, uint64_t client, uint64
 }
 
 static void test_fdinfo(void **state) {
-        /* As Documentation/gpu/drm-usage-stats.rst of the kernel has it. */
+        /* The format of the kernel's Documentation/gpu/drm-usage-stats.rst. */
         check_fdinfo("pos:\t0\nflags:\t02100002\ndrm-driver:\tamdgpu\ndrm-client-id:\t55\ndrm-pdev:\t0000:65:00.0\n"
                      "drm-engine-gfx:\t100 ns\ndrm-engine-compute:\t23 ns\ndrm-engine-capacity-compute:\t4\n"
                      "drm-memory-vram:\t7 KiB\n",
@@ -87,7 +87,7 @@ static void test_kfd(void **state) {
         assert_int_equal(gpu_usage_read(u, pids, 2, &span, &ran), 0);
         assert_true(span >= 2000 && ran >= span / 4 - 2 && ran <= span / 4 + 2);
 
-        /* What the kernel counts exactly goes first, each client once, and never for longer than the time that
+        /* The kernel's exact counters go first, each client counts once, and never for longer than the time that
          * passed. */
         put(root, "proc/10/fdinfo/3", "drm-client-id:\t5\ndrm-pdev:\t0000:65:00.0\ndrm-engine-compute:\t1000000 ns\n");
         put(root, "proc/10/fdinfo/4", "drm-client-id:\t5\ndrm-pdev:\t0000:65:00.0\ndrm-engine-compute:\t1000000 ns\n");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What is kept of a group's settings: after random changes it is what all layers, asked anew, come to, and so are the
- * settings of clients and queues, which are put on top of it
+ * The kept settings of a group: after random changes they equal those resolved anew from all layers, and so do the
+ * settings of clients and queues that build on them
  */
 
 #include <config.h>
@@ -29,7 +29,7 @@ static unsigned pick(unsigned n) {
         return (random_state >> 8) % n;
 }
 
-/* Units, what they make below themselves, users' sessions; some are above others. */
+/* Units, cgroups below units, users' sessions; some are above others. */
 static const char *const places[] = {
                 "/",
                 "/system.slice/a.service",
@@ -41,7 +41,7 @@ static const char *const places[] = {
                 "/user.slice/user-1000.slice/user@1000.service/app.slice",
 };
 
-/* Those are given settings that have no process of their own. */
+/* Slices get settings, too, and have no process of their own. */
 static const char *const slices[] = {"/system.slice", "/user.slice", "/user.slice/user-1000.slice"};
 
 static const char *const classes[] = {"default", "batch", "fast", "capped", "nobody-knows-it"};

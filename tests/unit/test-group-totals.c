@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What groups have used, where there is no room for the files
+ * Totals of groups where there is no room for their files
  */
 
 #include <signal.h>
@@ -40,7 +40,7 @@ static void remove_from(const char *directory, bool totals) {
         assert_int_equal(rmdir(directory), 0); /* nothing else is left there */
 }
 
-/* No file may grow: as on a file system that is full. */
+/* Allows no file to grow, as on a full file system. */
 static void set_full(bool full) {
         struct rlimit l;
 
@@ -58,7 +58,7 @@ static Manager *start(bool full) {
         return m;
 }
 
-/* `full`: so is the disk. */
+/* Stops the service; `full`: the disk is full then. */
 static void stop(Manager *m, bool full) {
         set_full(full);
         manager_free(m);
@@ -79,7 +79,7 @@ static bool is_degraded(const Manager *m, const char *key) {
         return false;
 }
 
-/* The table that is there goes on; nothing goes back, however the next services end. */
+/* The existing table is used on; no counter falls, however the next services end. */
 static void test_no_room_for_a_table(void **state) {
         Place p = place();
         Manager *m = start(false);
@@ -108,7 +108,7 @@ static void test_no_room_for_a_table(void **state) {
         remove_from(p.state, true);
 }
 
-/* There is none: that is said, and the copy on the disk is what remains. */
+/* No table can be made: that is logged, and only the copy on the disk is left. */
 static void test_no_table(void **state) {
         Place p = place();
         Manager *m = start(true);
@@ -149,7 +149,7 @@ static void test_another_table(void **state) {
         remove_from(p.state, true);
 }
 
-/* Said while it is so. */
+/* The message is logged while the state lasts. */
 static void test_no_room_for_a_copy(void **state) {
         Place p = place();
         Manager *m = start(false);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The HAL: the conformance suite over the null and the fake backend, and what only the fake one shows
+ * The HAL: the conformance suite over the null and the fake backend, and cases for the fake one alone
  */
 
 #include "common/macro.h"
@@ -127,7 +127,7 @@ static void test_fake_time(void **state) {
         assert_int_equal(fake_queue_dispatch(q[0], 1).done_ns, 20);
         assert_int_equal(fake_queue_dispatch(q[0], 1).finished_ns, 0);
 
-        /* A hold takes its time, and all queues still work meanwhile. */
+        /* A hold takes time, in which all queues still work. */
         fake_device_set_costs(d, &(HalCosts){.hold_ns = 10, .release_ns = 5});
         assert_int_equal(hal_fake_ops.hold(q, 1), 0);
         assert_int_equal(fake_device_now(d), 130);
@@ -150,7 +150,7 @@ static int never_back(HalQueue *q, bool held) {
         return held && q->ops ? 0 : -EIO;
 }
 
-/* What cannot be rolled back says what it is. */
+/* After a failed rollback each queue's state is reported as it is. */
 static void test_failed_rollback(void **state) {
         HalQueue a = {.ops = &hal_null_ops}, b = {};
         HalQueue *batch[] = {&a, &b};

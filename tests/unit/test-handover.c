@@ -17,7 +17,7 @@ static PolicyUsage used(const Queue *q) {
         return u;
 }
 
-/* The other is idle, and may be waited for. */
+/* Passes time until the queue may run: the other one is idle, but its place may be kept. */
 static void until_let_go(Queue *q) {
         uint64_t end = now_ns() + TEST_DEADLINE_NS;
 
@@ -29,7 +29,7 @@ static void until_let_go(Queue *q) {
         assert_true(!held(q) && q->given_ns > 0);
 }
 
-/* It waits at the gate, and is let go. */
+/* Holds the queue, whose launch waits at the gate, and releases it. */
 static void let_go(Queue *q, Queue *other) {
         begin(q);
         begin(other);
@@ -48,7 +48,7 @@ static uint64_t launch(Queue *q) {
         return now;
 }
 
-/* As the gate tells it. */
+/* The launch ends, and the gate's stamps say so. */
 static void land(Queue *q) {
         uint64_t now = now_ns();
 
@@ -56,7 +56,7 @@ static void land(Queue *q) {
         atomic_fetch_add(&q->page_slot->busy_ns, now - atomic_load(&q->page_slot->launched_ns));
 }
 
-/* From the verdict to the launch nothing runs: it is told as kept. */
+/* Nothing runs from the verdict to the launch: that time counts as kept. */
 static void test_handover(void **state) {
         Manager *m = manager_make();
         uint64_t begun = now_ns(), gaps_ns = 0;
@@ -68,10 +68,10 @@ static void test_handover(void **state) {
 
                 uint64_t given = q->given_ns, counted = q->given_counted_ns, launched, now;
                 own_clock_pass(i % 5 == 4 ? 2 * EDGE_GAP_MAX : 50 * NSEC_PER_USEC);
-                PolicyUsage before = used(q); /* told as run time: that stays */
+                PolicyUsage before = used(q); /* reported as run time, which never falls */
                 launched = launch(q);
                 own_clock_pass(50 * NSEC_PER_USEC);
-                if (i % 2 == 0) { /* it ends, or is held */
+                if (i % 2 == 0) { /* the launch ends, or is held */
                         land(q);
                         finish(q);
                 } else {
@@ -104,7 +104,7 @@ static void test_handover(void **state) {
         manager_free(m);
 }
 
-/* The launch ends, and the next one, which waits for room, begins a moment later. */
+/* Ends the launch; the next one, which waits for room, begins a moment later. */
 static void launch_next(Queue *q, uint64_t ran_ns, uint64_t gap_ns) {
         own_clock_pass(ran_ns);
         land(q);
@@ -113,8 +113,8 @@ static void launch_next(Queue *q, uint64_t ran_ns, uint64_t gap_ns) {
         (void) launch(q);
 }
 
-/* A queue that always has a launch waiting for room runs dry after each: those moments count as the first one does, in
- * all as much as is believed of a turn, and what was in flight is run time, to the nanosecond. */
+/* A queue that always has a launch waiting for room runs dry after each launch. Those moments count as the first
+ * hand-over does, up to a turn's bound, and time in flight is run time, to the nanosecond. */
 static void test_runs_dry(void **state) {
         Manager *m = manager_make();
         Process a = join(m, "/a", 0), b = join(m, "/b", 10);
@@ -149,8 +149,8 @@ static void test_runs_dry(void **state) {
         manager_free(m);
 }
 
-/* When the first launch of a turn is over its client knows that the device went over to it first: that is a part of the
- * hand-over, whether it ends then or goes on until it is held. */
+/* After a turn's first launch the client knows that the device switched to it first: that time is part of the
+ * hand-over, whether the queue is then idle or runs on until it is held. */
 static void test_began_later(void **state) {
         const uint64_t over_ns = 130 * NSEC_PER_USEC, run_ns = 1200 * NSEC_PER_USEC;
         Manager *m = manager_make();
@@ -187,7 +187,8 @@ static void test_began_later(void **state) {
         manager_free(m);
 }
 
-/* Of a process with several queues it is known while the others rest, and not where one had work meanwhile. */
+/* For a process with several queues the hand-over is known while the others rest, and unknown where one had work
+ * meanwhile. */
 static void test_other_queues(void **state) {
         Manager *m = manager_make();
         Process a = join(m, "/a", 0), b = join(m, "/b", 10);
@@ -215,7 +216,7 @@ static void test_other_queues(void **state) {
         manager_free(m);
 }
 
-/* It has not launched when it is held again, or has been idle: nothing is known of a hand-over. */
+/* The queue is held again before it launches, or was idle: the hand-over is unknown. */
 static void test_no_handover(void **state) {
         Manager *m = manager_make();
         Process a = join(m, "/a", 0), b = join(m, "/b", 10);

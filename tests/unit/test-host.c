@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Processes that have a GPU open: what counts as a GPU, and what is said of these processes
+ * Processes that have a GPU open: which files count as GPUs, and the processes' states
  */
 
 #include <stdio.h>
@@ -17,7 +17,7 @@ static void test_names(void **state) {
         assert_int_equal(host_device_of_name("/dev/nvidiactl"), HOST_NVIDIA);
         assert_int_equal(host_device_of_name("/dev/nvidia-uvm"), HOST_NVIDIA);
         assert_int_equal(host_device_of_name("/dev/dri/renderD128"), HOST_RENDER);
-        /* A display's, not a program's. */
+        /* The node of a display, which programs do not compute with. */
         assert_int_equal(host_device_of_name("/dev/dri/card0"), 0);
         assert_int_equal(host_device_of_name("/dev/kfd0"), 0);
         assert_int_equal(host_device_of_name("/dev/null"), 0);
@@ -25,7 +25,7 @@ static void test_names(void **state) {
         assert_int_equal(host_device_of_name(""), 0);
 }
 
-/* Every state has a name of its own, by which scripts know it. */
+/* Every state has its own name, which scripts rely on. */
 static void test_states(void **state) {
         for (HostState i = 0; i < _HOST_STATE_MAX; i++) {
                 assert_non_null(host_state_to_string(i));
@@ -46,7 +46,7 @@ static void test_judgements(void **state) {
         assert_int_equal(host_judge(&(HostProcess){.layers = 1}, -1), HOST_UNREGISTERED);
 }
 
-/* Reading of this process hangs, as of one that changes what it has mapped: only being killed ends that. */
+/* Reading of this process hangs, as with one that changes its mappings: only a kill ends it. */
 #define HANGS INT32_MAX
 
 FILE *__real_fopen64(const char *path, const char *mode);
@@ -73,7 +73,7 @@ static void test_loaded(void **state) {
                 processes[i] = (HostProcess){.pid = getpid(), .devices = HOST_KFD, .layers = -ENODATA};
         processes[1].devices = 0;
         processes[2].pid = processes[3].pid = HANGS;
-        processes[4].pid = HANGS - 1; /* there is none */
+        processes[4].pid = HANGS - 1; /* no such process */
         assert_int_equal(host_read_loaded(&all, is_wanted, NULL), 0);
         const int layers[N] = {0, -ENODATA, -ETIMEDOUT, -ETIMEDOUT, -ENOENT, 0};
         for (size_t i = 0; i < N; i++)
@@ -82,7 +82,7 @@ static void test_loaded(void **state) {
         assert_int_equal(host_read_loaded(&all, is_wanted, NULL), 0);
 }
 
-/* However many there are, they take so long together. */
+/* The time limit is for all processes together. */
 static void test_loaded_of_many(void **state) {
         enum { N = 100, LOOKED_AT = HOST_READ_ALL_NS / HOST_READ_NS };
         HostProcess processes[N];
@@ -95,7 +95,7 @@ static void test_loaded_of_many(void **state) {
                 assert_int_equal(processes[i].layers, i < LOOKED_AT ? -ETIMEDOUT : -ENODATA);
 }
 
-/* This process has none open, and is not looked for in any case. */
+/* This process has no GPU open, and the scan leaves out its own process anyway. */
 static void test_scan(void **state) {
         HostProcesses all = {0};
 

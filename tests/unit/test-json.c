@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What xschedctl prints for scripts: values as JSON, and nothing in it that a terminal obeys
+ * xschedctl's output for scripts: values as JSON, without control characters for a terminal
  */
 
 #include <math.h>
@@ -51,7 +51,7 @@ static void test_terminals(void **state) {
         check(value_string(""), "{\"v\":\"\"}");
 }
 
-/* A user names his processes and cgroups as he likes. */
+/* Users choose the names of their processes and cgroups freely. */
 static void test_names_that_are_no_text(void **state) {
         check(value_string("a\xff\n\xc3z\xed\xa0\x80"), "{\"v\":\"a\\\\xff\\n\\\\xc3z\\\\xed\\\\xa0\\\\x80\"}");
         check(value_string("\xf0\x9f\x98\x80\xf0\x9f"), "{\"v\":\"\xf0\x9f\x98\x80\\\\xf0\\\\x9f\"}");
@@ -83,7 +83,7 @@ static void test_nested(void **state) {
                 json_value(&j, "one", &one);
                 assert_int_equal(json_end(&j), 0);
         }
-        assert_int_equal(ftell(f), 0); /* all of it, or nothing */
+        assert_int_equal(ftell(f), 0); /* the whole text or nothing is printed */
         assert_int_equal(json_end(&j), 0);
         assert_int_equal(fclose(f), 0);
         assert_string_equal(text, "[{\"one\":1},{\"one\":1}]\n");

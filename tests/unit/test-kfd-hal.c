@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The KFD backend over a driver of the test's own: what is called, when it is called again, what an error leaves behind
+ * The KFD backend over the test's own driver: its calls, their retries, and the state after errors
  *
- * The driver keeps what it was told, and fails as its script says: before it has done its work, or after.
+ * The driver keeps the state that it was set to, and fails as its script says: before or after it has done its work.
  */
 
 #include "common/macro.h"
@@ -26,7 +26,7 @@ typedef struct Step {
 typedef struct Driver {
         Step script[SCRIPT_MAX];
         size_t n_steps;
-        unsigned n_calls, n_moving; /* the latter: while no place is being reserved */
+        unsigned n_calls, n_moving; /* n_moving: calls while `moving` keeps threads from reserving places */
         uint32_t percentage[QUEUES], priority[QUEUES];
         uint64_t rung_before[QUEUES]; /* the doorbell at the last call */
         bool gone[QUEUES];
@@ -118,7 +118,7 @@ static int release(size_t n) {
         return hal_kfd_ops.release(batch, n);
 }
 
-/* The driver has what the records say. */
+/* Checks that the driver's state is that of the records. */
 static void assert_settled(void) {
         for (uint32_t i = 0; i < QUEUES; i++) {
                 assert_false(queues[i].unsure);
@@ -140,7 +140,7 @@ static void test_hold_release(void **state) {
         assert_held(true);
         assert_settled();
         assert_int_equal(hold(QUEUES), 0);
-        assert_int_equal(driver.n_calls, QUEUES); /* none for what is so already */
+        assert_int_equal(driver.n_calls, QUEUES); /* no call for a queue that is in that state already */
         assert_int_equal(release(QUEUES), 0);
         assert_int_equal(driver.n_calls, 2 * QUEUES);
         assert_held(false);
@@ -159,7 +159,7 @@ static void test_percentage_word(void **state) {
         assert_int_equal(kfd_hal_effective(100, true), 0);
 }
 
-/* The doorbell comes once more, with what was announced by then, and after the queue is mapped. */
+/* After the queue is mapped, the doorbell is rung once more for the packets announced by then. */
 static void test_rings(void **state) {
         atomic_store(&rung[1], 7);
         queues[2].type = KFD_QUEUE_COMPUTE;
@@ -167,7 +167,7 @@ static void test_rings(void **state) {
         assert_int_equal(hold(QUEUES), 0);
         for (size_t i = 0; i < QUEUES; i++)
                 assert_int_equal(atomic_load(&doorbell[i]), 0);
-        atomic_store(&rung[1], 9); /* of 10 whose writing has begun */
+        atomic_store(&rung[1], 9); /* of 10 packets whose writing has begun */
         assert_int_equal(release(QUEUES), 0);
         for (size_t i = 0; i < QUEUES; i++)
                 assert_int_equal(driver.rung_before[i], 0);
@@ -175,7 +175,7 @@ static void test_rings(void **state) {
         assert_int_equal(atomic_load(&doorbell[1]), 8);  /* AQL: the last one announced */
         assert_int_equal(atomic_load(&doorbell[2]), 20); /* PM4: the next one */
 
-        /* Not where the application has stopped the queue itself: it rings when it lets it go. */
+        /* No ring where the application has stopped the queue itself: it rings when it releases the queue. */
         assert_int_equal(hold(2), 0);
         queues[1].percentage = 0;
         atomic_store(&doorbell[1], 0);
@@ -188,7 +188,8 @@ static void write_packets(uint32_t q, uint64_t from, uint64_t to) {
                 atomic_store(&rings[q][i % PACKETS].header, DISPATCH);
 }
 
-/* Where the application's doorbell is not seen: up to the first packet that is not written, and the rest when it is. */
+/* The application's doorbell is not seen: the ring is for packets up to the first unwritten one, and for the rest when
+ * that is written. */
 static void test_rings_unseen(void **state) {
         atomic_store(&read_index[1], PACKETS - 3);
         atomic_store(&write_index[1], PACKETS + 5);
@@ -207,14 +208,15 @@ static void test_rings_unseen(void **state) {
         assert_true(kfd_hal_ring_rest(&queues[1]));
         assert_int_equal(atomic_load(&doorbell[1]), 0);
 
-        /* A writer that has taken indices beyond the end of the ring waits for room: the packets there are older. */
+        /* A writer that has taken indices beyond the end of the ring waits for room: the packets at those places are
+         * older ones. */
         atomic_store(&write_index[1], 2 * PACKETS + 5);
         write_packets(1, 0, PACKETS);
         assert_int_equal(hold(2), 0);
         assert_int_equal(release(2), 0);
         assert_int_equal(atomic_load(&doorbell[1]), 2 * PACKETS - 4);
 
-        /* Nothing is outstanding: nothing is announced. */
+        /* With no outstanding packets there is no ring. */
         atomic_store(&read_index[1], 2 * PACKETS + 5);
         atomic_store(&doorbell[1], 0);
         assert_int_equal(hold(2), 0);
@@ -222,7 +224,7 @@ static void test_rings_unseen(void **state) {
         assert_int_equal(atomic_load(&doorbell[1]), 0);
         assert_true(kfd_hal_ring_rest(&queues[1]));
 
-        /* From the first doorbell that is seen on it is not looked for. */
+        /* After the first doorbell that is seen, packets are no longer searched. */
         atomic_store(&write_index[1], 2 * PACKETS + 9);
         atomic_store(&rung[1], 2 * PACKETS + 7);
         assert_int_equal(hold(2), 0);
@@ -231,7 +233,7 @@ static void test_rings_unseen(void **state) {
         assert_true(kfd_hal_ring_rest(&queues[1]));
 }
 
-/* What the application has stopped is stopped: no call is made for it, whatever is said. */
+/* A queue that the application has stopped stays stopped: a hold or a release makes no call for it. */
 static void test_stopped_by_application(void **state) {
         queues[0].percentage = driver.percentage[0] = 0;
         assert_int_equal(hold(1), 0);
@@ -253,7 +255,8 @@ static void test_interrupted(void **state) {
                         assert_int_equal(release(QUEUES), 0);
                         assert_settled();
                 }
-        /* Without an end it is given up, and rolled back; that is no reason to trust the hardware less. */
+        /* Interrupts without end: the hold is given up and rolled back, and the level stays, because the hardware did
+         * not fail. */
         script(1, 100, (Step){EINTR, true});
         assert_int_equal(hold(QUEUES), -EAGAIN);
         assert_held(false);
@@ -261,8 +264,8 @@ static void test_interrupted(void **state) {
         assert_false(device.degraded);
 }
 
-/* Each error at each call of a batch, before and after its work, on the way down and up: all as before, known to be so,
- * and degraded where it cannot get better. */
+/* Each error at each call of a batch, before and after its work, for hold and release: the former state is restored and
+ * known, and the level is lowered where a retry cannot help. */
 static void test_each_error(void **state) {
         static const struct {
                 int error;
@@ -301,7 +304,7 @@ static void test_each_error(void **state) {
                                 }
 }
 
-/* The call that was to bring the old state back fails as well: every later call starts with it. */
+/* The call that should restore the old state fails as well: every later call starts with it. */
 static void test_unsure(void **state) {
         for (int late = 0; late < 2; late++) {
                 assert_int_equal(setup(state), 0);
@@ -322,7 +325,7 @@ static void test_unsure(void **state) {
         }
 }
 
-/* A rollback that fails leaves a queue held, and says so. */
+/* A failed rollback leaves a queue held, and is reported. */
 static void test_failed_rollback(void **state) {
         script(1, 4, (Step){ETIME, false}); /* the second: hold, back; the first: back, back */
         assert_int_equal(hold(QUEUES), -ETIME);
@@ -334,7 +337,7 @@ static void test_failed_rollback(void **state) {
         assert_settled();
 }
 
-/* The driver knows no such queue: nothing runs there, and the others are none the worse. */
+/* The driver knows no such queue: nothing runs there, and the other queues are not affected. */
 static void test_lost(void **state) {
         driver.gone[1] = true;
         assert_int_equal(hold(QUEUES), 0);
@@ -358,11 +361,11 @@ static void test_reapply(void **state) {
         driver.percentage[0] = 100;
         assert_int_equal(kfd_hal_reapply(queues), -EIO);
         assert_true(queues[0].unsure);
-        assert_int_equal(hold(1), 0); /* it is held, as far as the record goes: and made so */
+        assert_int_equal(hold(1), 0); /* held by the record, so the driver is called again */
         assert_settled();
 }
 
-/* The application, where the backend gives it time: writes the packet of a place that it has taken. */
+/* Plays the application while the backend yields: writes the packet of a place that it has taken. */
 static unsigned n_yields, write_at_yield;
 static bool may_reserve; /* at the last wait */
 
@@ -385,7 +388,8 @@ static void take_place(unsigned at_yield) {
         atomic_store(&rings[0][5].header, INVALID);
 }
 
-/* Neither off nor on while a packet is about to be written; but for a thread that does not come to it. */
+/* A queue is neither unmapped nor mapped while a packet is about to be written, but the wait for a thread that never
+ * writes ends. */
 static void test_packet_on_its_way(void **state) {
         take_place(3);
         assert_int_equal(hold(1), 0);
@@ -401,7 +405,7 @@ static void test_packet_on_its_way(void **state) {
         assert_true(now_ns() - start >= KFD_PACKETS_WAIT_NS);
         assert_int_equal(driver.percentage[0], 0);
 
-        /* What is rung for is not looked at again: the device has taken it already. */
+        /* Packets already rung for are not examined again: the device has taken them. */
         take_place(0);
         atomic_store(&rung[0], 6);
         assert_int_equal(release(1), 0);
@@ -413,8 +417,8 @@ static const KfdHalQueue *next_queue(const KfdHalDevice *d, const KfdHalQueue *q
         return !q ? queues : q < queues + QUEUES - 1 ? q + 1 : NULL;
 }
 
-/* The device reads the indices of all queues, whichever is moved. No place is reserved from the wait to the end of the
- * call. */
+/* The device reads the indices of all queues, whichever is mapped or unmapped. No place is reserved from the wait to
+ * the end of the call. */
 static void test_packet_of_another_queue(void **state) {
         device.next_queue = next_queue;
         for (uint32_t i = 1; i < QUEUES; i++)
@@ -436,7 +440,7 @@ static void test_packet_of_another_queue(void **state) {
         assert_false(atomic_load(&device.moving));
 }
 
-/* A thread that has looked already, and has not taken its place yet. */
+/* A thread that has checked already, and has not taken its place yet. */
 static void test_about_to_reserve(void **state) {
         take_place(4);
         atomic_store(&rings[0][5].header, DISPATCH);
@@ -445,7 +449,7 @@ static void test_about_to_reserve(void **state) {
         assert_int_equal(n_yields, 4);
 }
 
-/* errno is the application's. */
+/* The backend does not change errno. */
 static void test_errno(void **state) {
         errno = 12345;
         script(0, 1, (Step){EIO, false});
@@ -463,7 +467,7 @@ static void test_level(void **state) {
         assert_int_equal(kfd_hal_level(&gfx1030, true), LEVEL_INTERRUPT);
         assert_int_equal(kfd_hal_level(&gfx1100, true), LEVEL_GATE); /* MES */
 
-        /* Few places for queues: of gfx10 that hangs. */
+        /* With few places for queues, gfx10 hangs. */
         gfx1030.n_slots = KFD_SLOTS_FEW + 1;
         assert_int_equal(kfd_hal_level(&gfx1030, true), LEVEL_INTERRUPT);
         gfx1030.n_slots = KFD_SLOTS_FEW;

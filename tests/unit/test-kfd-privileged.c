@@ -4,8 +4,8 @@
  * Privileged holds of KFD, over a driver that the test plays: it keeps KFD's books, and fails when it is told to
  *
  * The books: evictions are counted and one pause is remembered; suspended queues and who is enabled; each call must
- * come from the thread that seized. Whatever fails, in whatever order, a target that says RUNNING must have no eviction
- * and no suspended queue.
+ * come from the thread that seized. Whatever fails, in whatever order, a target in the state RUNNING must have no
+ * eviction and no suspended queue.
  */
 
 #include <sys/syscall.h>
@@ -81,7 +81,7 @@ static void test_hold_release(void **state) {
         }
 }
 
-/* Over fork it got its parent's device, and has opened its own later; or has not. */
+/* The process inherited its parent's device by fork, and opened its own later, or did not. */
 static void test_inherited_device(void **state) {
         driver.inherits = true;
         KfdTarget t = open_target(KFD_PRIVILEGED_CRIU);
@@ -126,7 +126,7 @@ static void test_mes(void **state) {
         }
 }
 
-/* Half of a process is none, with whatever leave. */
+/* A process is held as a whole or not at all, whatever is allowed. */
 static void test_contexts(void **state) {
         uint32_t id = 0;
 
@@ -151,12 +151,12 @@ static void test_may_not_trace(void **state) {
 
         driver.may_trace = false;
         assert_int_equal(kfd_target_hold(&t), -EPERM);
-        assert_int_equal(driver.n_seizes, 2); /* none of ours to wait for: the second is for one that has just gone */
+        assert_int_equal(driver.n_seizes, 2); /* the second one follows a foreign tracer's end */
         assert_truth(&t);
         driver.may_trace = true;
         assert_int_equal(kfd_target_hold(&t), 0);
 
-        /* A debugger has come in between: it stays held, and says so, until that has gone. */
+        /* A debugger has attached in between: the target stays held, and reports it, until the debugger has gone. */
         driver.may_trace = false;
         driver.tracer = 1;
         assert_int_equal(kfd_target_release(&t), -EPERM);
@@ -167,7 +167,7 @@ static void test_may_not_trace(void **state) {
         close_target(&t);
 }
 
-/* The thread that traced before is seen for a while after it has said that it is done. */
+/* The kernel shows the former tracer thread for a while after it has reported its end. */
 static void test_former_tracer(void **state) {
         KfdTarget t = open_target(KFD_PRIVILEGED_CRIU);
 
@@ -233,7 +233,7 @@ static void test_criu_undo_of_others(void **state) {
         close_target(&t);
 }
 
-/* Thousands of cycles with failures anywhere: whenever it says so, it runs. */
+/* Thousands of cycles with random failures: a target that reports RUNNING does run. */
 static void test_criu_random(void **state) {
         static const int errors[] = {-EINTR, -EIO, -ETIME, -EACCES};
         unsigned seed = 7;
@@ -344,7 +344,7 @@ static void test_debug_some(void **state) {
         assert_truth(&t);
         assert_int_equal(n_suspended(), 1);
         assert_int_equal(kfd_target_resume(&t, ids + 1, 1), 1);
-        assert_false(driver.enabled); /* nothing is left to be enabled for */
+        assert_false(driver.enabled); /* nothing is left that needs it enabled */
         assert_int_equal(kfd_target_resume(&t, ids + 1, 1), 0);
         assert_truth(&t);
         close_target(&t);

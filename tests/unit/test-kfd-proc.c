@@ -101,7 +101,8 @@ static void print_sdma(FILE *f, uint32_t gpu) {
         dump_words(f, 0, words, 128);
 }
 
-/* Registers of a place for queues: their addresses begin anywhere, the first is the descriptor's word 128. */
+/* Registers of a place for queues: their addresses may begin anywhere; the first register is the descriptor's word
+ * 128. */
 static void print_place(FILE *f, const char *name, uint64_t ring, bool active) {
         uint32_t words[MQD_WORDS];
 
@@ -150,8 +151,7 @@ static void mqds_of_one_process(void **state) {
         text_end(&t);
 }
 
-/* A GPU of several partitions has as many dumps for one queue; what they say of the ring is the same, but only the
- * first counts. */
+/* A GPU with several partitions has as many dumps for one queue; they agree on the ring, but only the first counts. */
 static void mqds_of_partitions(void **state) {
         uint32_t words[MQD_WORDS];
         KfdMqd *m;
@@ -187,7 +187,7 @@ static void mqds_without_the_process(void **state) {
         read_mqds_of(&t, &m, &n, -ESRCH);
         text_end(&t);
 
-        /* Two contexts: which queue is which is not to be known. */
+        /* With two contexts, queues cannot be told apart. */
         text_begin(&t);
         fprintf(t.f, "Process %d PASID 0x8001:\nProcess %d PASID 0x8001:\n", PID, PID);
         read_mqds_of(&t, &m, &n, -ENOTUNIQ);
@@ -196,8 +196,7 @@ static void mqds_without_the_process(void **state) {
         assert_int_equal(n, 99);
 }
 
-/* What was never seen is passed over: further words in a heading, queues of other kinds, lines of no kind, dumps that
- * are too short. */
+/* Unknown text is skipped: further words in a heading, queues of other kinds, other lines, dumps that are too short. */
 static void mqds_of_other_kernels(void **state) {
         uint32_t words[MQD_WORDS];
         KfdMqd *m;
@@ -246,7 +245,7 @@ static void places(void **state) {
                 int want;
         } cases[] = {
                         {GPU, 3, 1},
-                        {GPU, 2, 0}, /* was there, and is not active */
+                        {GPU, 2, 0}, /* an inactive queue */
                         {GPU, 1, 0}, /* another GPU's */
                         {GPU2, 1, 1},
                         {0x77, 1, -ENODATA},
@@ -291,7 +290,7 @@ static void queues_of_a_process(void **state) {
         put_queue("/context_2", 0, GPU, 2, 4096);
         scratch_root_put(KFD_PROC_PATH "/4711/context_3/", "%s", ""); /* has no queues yet */
         scratch_root_put(KFD_PROC_PATH "/4711/queues/7/gpuid", "%s", "not a number");
-        scratch_root_put(KFD_PROC_PATH "/4711/queues/8/", "%s", ""); /* is going */
+        scratch_root_put(KFD_PROC_PATH "/4711/queues/8/", "%s", ""); /* a queue that is being removed */
         scratch_root_put(KFD_PROC_PATH "/4711/queues/x/gpuid", "1");
         scratch_root_put(KFD_PROC_PATH "/4711/pasid", "32770");
         scratch_root_put(KFD_PROC_PATH "/5000/queues/", "%s", "");

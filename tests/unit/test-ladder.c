@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The ladder in the service: levels in slots, orders to drivers, what is learned of them
+ * The ladder in the service: levels in slots, orders to drivers, costs learned from them
  */
 
 #include <stdio.h>
@@ -23,7 +23,7 @@ static Queue *kfd_queue(Process *p, const char *name, uint32_t level_) {
         return q;
 }
 
-/* A high and a low tenant; the low one's driver can do all. */
+/* A high and a low tenant; the low one's driver has all levels. */
 typedef struct Two {
         Manager *m;
         Process high, low;
@@ -53,7 +53,7 @@ static uint32_t level(const Queue *q) {
         return atomic_load(&q->page_slot->level);
 }
 
-/* Datagrams that the client was sent since the last time. */
+/* Number of datagrams sent to the client since the last call. */
 static unsigned told(const Process *p) {
         unsigned n = 0;
         char c;
@@ -65,14 +65,14 @@ static unsigned told(const Process *p) {
         return n;
 }
 
-/* The low one has n launches in flight, of so long each. */
+/* Gives the queue n launches in flight of `mean_ns` each. */
 static void keep_busy(Queue *q, unsigned n, uint32_t mean_ns) {
         atomic_store(&q->page_slot->mean_ns, mean_ns);
         for (unsigned i = 0; i < n; i++)
                 begin(q);
 }
 
-/* What the control thread does. */
+/* Plays the control thread, which applies the verdict. */
 static void obey(Queue *q, uint32_t wake_ns, uint32_t call_ns) {
         uint32_t word = atomic_load(&q->page_slot->verdict);
         bool hold = word & PAGE_VERDICT_HOLD;
@@ -82,7 +82,7 @@ static void obey(Queue *q, uint32_t wake_ns, uint32_t call_ns) {
         atomic_store(&q->page_slot->applied, word);
 }
 
-/* What is known of the device, by the low one. */
+/* Sets the device's costs as the low tenant's reports. */
 static void set_costs(Two *t, uint64_t hold_ns, uint64_t release_ns) {
         const PolicyParty party = entity_party(t->l->entity);
         CostVotes *v = &t->d->votes;
@@ -101,15 +101,15 @@ static void turn(Two *t) {
         arbiter_flush(t->m);
 }
 
-/* The high one is idle, and the device is not kept for it any longer. */
+/* Makes the high tenant idle, until the device is no longer kept for it. */
 static void let_go(Two *t) {
         finish(t->h);
         while (held(t->l))
                 turn(t);
 }
 
-/* What would drain sooner is left to drain, or is taken off nevertheless, as the administrator says; whatever policy
- * has it held. */
+/* A queue that would drain sooner drains, or is taken off nevertheless if the administrator says so, under any
+ * policy. */
 static void test_adaptive(void **state) {
         static const char *const policies[] = {"tree", "hpf", "hhpf", "lax"};
 
@@ -134,7 +134,7 @@ static void test_adaptive(void **state) {
 static void test_level_by_cost(void **state) {
         Two t = two_make("gfx90a", LEVEL_INTERRUPT);
 
-        /* Nothing is known of the driver: it is tried. */
+        /* A driver with unknown costs is tried. */
         keep_busy(t.l, 16, NSEC_PER_MSEC);
         (void) told(&t.low);
         uint64_t before = now_ns();
@@ -144,7 +144,7 @@ static void test_level_by_cost(void **state) {
         assert_int_equal(told(&t.low), 1);
         assert_in_range(atomic_load(&t.l->page_slot->ordered_ns), before, now_ns());
 
-        /* Letting go is an order, too; the estimate comes with it. */
+        /* A release is an order, too, and its cost is learned. */
         obey(t.l, 1000, 2000);
         while (now_ns() - before < 3000)
                 ;
@@ -155,7 +155,7 @@ static void test_level_by_cost(void **state) {
         assert_int_equal(t.d->costs.hold_ns, 3000);
         assert_int_equal(t.d->costs.release_ns, 0);
 
-        /* What drains sooner than that is left to the gate, and its driver hears nothing. */
+        /* A queue that drains sooner than that is held at the gate alone, without an order to its driver. */
         set_costs(&t, 50 * NSEC_PER_MSEC, 50 * NSEC_PER_MSEC);
         obey(t.l, 1000, 1000);
         begin(t.h);
@@ -166,7 +166,7 @@ static void test_level_by_cost(void **state) {
         two_done(&t);
 }
 
-/* What does not drain in time after all is taken off: by the timer, not by an event. */
+/* A queue that does not drain in time after all is taken off by the timer, without an event. */
 static void test_review(void **state) {
         Two t = two_make("gfx90a", LEVEL_DEQUEUE);
 
@@ -186,7 +186,7 @@ static void test_review(void **state) {
         assert_int_equal(told(&t.low), 1);
         assert_int_equal(t.l->entity->review_at, NSEC_INFINITY);
 
-        /* Once it has drained nothing is to be gained by it; a launch at the gate is not in flight. */
+        /* A drained queue is not taken off; a launch at the gate is not in flight. */
         let_go(&t);
         finish(t.l);
         begin(t.h);
@@ -203,7 +203,7 @@ static void test_review(void **state) {
         two_done(&t);
 }
 
-/* A queue whose launches do not pass the gate comes to life while it is held. */
+/* A queue whose launches do not pass the gate gets ready while it is held. */
 static void test_ready_while_held(void **state) {
         Two t = two_make("gfx90a", LEVEL_INTERRUPT);
 
@@ -229,7 +229,7 @@ static void test_settings(void **state) {
         begin(t.h);
         assert_int_equal(level(t.l), LEVEL_INTERRUPT);
 
-        /* While it is held: lower, off, and back again. */
+        /* The level of a held queue is lowered, set to none, and restored. */
         (void) told(&t.low);
         assert_int_equal(settings_set_preemption(&g->override, "1"), 0);
         group_settings_changed(g);
@@ -244,7 +244,7 @@ static void test_settings(void **state) {
         assert_false(held(t.l));
         assert_int_equal(atomic_load(&t.l->page_slot->threshold), 0);
 
-        /* Suspended it is all the same: that is not preemption. */
+        /* A suspended client's queue is taken off all the same: that is not preemption. */
         client_set_suspended(t.low.client, true);
         arbiter_flush(t.m);
         assert_true(held(t.l));
@@ -289,7 +289,7 @@ static void test_threshold_by_level(void **state) {
         let_go(&t);
         assert_int_equal(threshold(t.l), DEVICE_THRESHOLD_STOPPABLE);
 
-        /* Without the means to take it off it is as the others. */
+        /* If it may not be taken off, it has the same bound as others. */
         assert_int_equal(settings_set_preemption(&g->override, "1"), 0);
         group_settings_changed(g);
         arbiter_flush(t.m);
@@ -299,7 +299,7 @@ static void test_threshold_by_level(void **state) {
         arbiter_flush(t.m);
         assert_int_equal(threshold(t.l), DEVICE_THRESHOLD_STOPPABLE);
 
-        /* A threshold that is set holds: for the group, */
+        /* A set threshold counts: for the group, */
         assert_int_equal(settings_set_threshold(&g->override, 3), 0);
         group_settings_changed(g);
         arbiter_flush(t.m);
@@ -310,7 +310,7 @@ static void test_threshold_by_level(void **state) {
         arbiter_flush(t.m);
         assert_int_equal(threshold(t.l), DEVICE_THRESHOLD_STOPPABLE);
 
-        /* and for the device: the same number that it had without. */
+        /* and for the device: the same number that it had before. */
         assert_int_equal(device_settings_set(&s, device_key_find("Threshold"), 1), 0);
         assert_int_equal(device_configure(t.d, &s), 0);
         arbiter_flush(t.m);
@@ -348,7 +348,7 @@ static void test_mes(void **state) {
         assert_false(ladder_name_has_mes("opencl", "gfx1100"));
 }
 
-/* Many queues of a client that change at once are one datagram. */
+/* Changes of many queues of a client at once make one datagram. */
 static void test_one_datagram(void **state) {
         Two t = two_make("gfx90a", LEVEL_INTERRUPT);
         Queue *more[8];
@@ -362,7 +362,7 @@ static void test_one_datagram(void **state) {
         for (size_t i = 0; i < ELEMENTSOF(more); i++)
                 assert_int_equal(level(more[i]), i % 2 ? LEVEL_DEQUEUE : LEVEL_GATE);
 
-        /* One that comes while it is held. */
+        /* A queue that comes while its client is held. */
         Queue *late = kfd_queue(&t.low, "gfx90a", LEVEL_INTERRUPT);
         assert_true(held(late));
         assert_int_equal(level(late), LEVEL_INTERRUPT);
@@ -370,14 +370,14 @@ static void test_one_datagram(void **state) {
         let_go(&t);
         assert_int_equal(told(&t.low), 1);
 
-        /* A client that ends in between is told nothing more. */
+        /* A client that ends in between is sent nothing more. */
         begin(t.h);
         ladder_after_order(late, true);
         assert_ptr_equal(t.m->to_be_told, t.low.client);
         two_done(&t);
 }
 
-/* A client that makes up its figures. */
+/* A client that reports false figures. */
 static void test_lies(void **state) {
         Two t = two_make("gfx90a", LEVEL_INTERRUPT);
 
@@ -391,7 +391,7 @@ static void test_lies(void **state) {
                 assert_true(t.d->costs.hold_ns <= costs.hold_ns + costs.hold_ns * COSTS_SPREAD / 8);
         }
 
-        /* Of an order that it says it has not carried out nothing is learned. */
+        /* Nothing is learned from an order that the client reports as not carried out. */
         obey(t.l, 0, 0);
         begin(t.h);
         Costs costs = t.d->costs;
@@ -399,7 +399,7 @@ static void test_lies(void **state) {
         let_go(&t);
         assert_memory_equal(&costs, &t.d->costs, sizeof(costs));
 
-        /* Nothing of it is an index or a length. */
+        /* No false figure is used as an index or a length. */
         atomic_store(&t.l->page_slot->outstanding, PAGE_OUTSTANDING_UNTRACKED - 1);
         atomic_store(&t.l->page_slot->mean_ns, UINT32_MAX);
         assert_int_equal(ladder_queue_drain(t.l), COSTS_DRAIN_MAX_NS);
@@ -421,7 +421,7 @@ static void fly(const Queue *q, uint64_t ns, uint64_t since_ns) {
         atomic_store(&q->page_slot->flying_since_ns, since_ns);
 }
 
-/* Short launches and long ones: the mean says that little is left, and a long one runs. */
+/* Short launches and long ones: by the mean little time is left, but a long launch runs. */
 static void test_what_flies(void **state) {
         Two t = two_make("gfx90a", LEVEL_INTERRUPT);
 
@@ -437,13 +437,13 @@ static void test_what_flies(void **state) {
         obey(t.l, 1, 1);
         let_go(&t);
 
-        /* It has had the device for as long as it takes, and is about to end. */
+        /* The launch has had the device for its whole length, and is about to end. */
         uint64_t then = now_ns() - 2 * NSEC_PER_SEC;
         fly(t.l, NSEC_PER_SEC, then);
         forget_release(t.l);
         assert_int_equal(ladder_queue_drain(t.l), 1);
 
-        /* While it was off the device, it had nothing of it. */
+        /* Time off the device does not count. */
         t.l->ordered_ns = now_ns();
         assert_true(ladder_queue_drain(t.l) > NSEC_PER_MSEC);
         forget_release(t.l);
@@ -462,8 +462,8 @@ static void test_what_flies(void **state) {
 
 #define LIARS 20U
 
-/* Says of each order that it took for ever; and as much has passed since it was given, as far as the service has
- * looked. */
+/* Reports of each order that it took for ever, after as much time has passed since the order, as far as the service's
+ * looks can tell. */
 static void obey_with_lies(Queue *const queues[]) {
         for (unsigned i = 0; i < LIARS; i++) {
                 obey(queues[i], UINT32_MAX, UINT32_MAX);
@@ -495,7 +495,7 @@ static void test_liar(void **state) {
 
         keep_busy(t.l, 1, 100 * NSEC_PER_MSEC);
         for (unsigned i = 0; i < 12; i++) {
-                while (held(t.l)) /* the liar's turn, as an equal's */
+                while (held(t.l)) /* the liar has its turn as an equal */
                         turn(&t);
                 obey(t.l, 20000, 20000);
                 obey_with_lies(queues);
@@ -520,8 +520,8 @@ static void test_liar(void **state) {
         two_done(&t);
 }
 
-/* How long a stop can have taken at most is known from the first look, not from the next order. A queue that does not
- * obey is not in the way. */
+/* The first look after a stop bounds the time that it took, not the next order. A queue that does not obey does not
+ * change that. */
 static void test_looks(void **state) {
         Two t = two_make("gfx90a", LEVEL_INTERRUPT);
         Queue *queues[LIARS];
@@ -556,7 +556,8 @@ static void test_costs(void **state) {
         costs_learn(&estimate, 48000, NSEC_PER_SEC);
         assert_int_equal(estimate, 41000);
 
-        /* No longer than it can have taken, no shorter than anything takes, and not far from what was known. */
+        /* The estimate is within the possible time, the least time that an order takes, and a distance of the former
+         * estimate. */
         estimate = 0;
         costs_learn(&estimate, NSEC_PER_SEC, 7000);
         assert_int_equal(estimate, 7000);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The ledger in a memfd: what is read is what was written, whenever the writer is killed
+ * The ledger in a memfd: a reader gets the written lines, whenever the writer is killed
  */
 
 #include <sys/mman.h>
@@ -32,7 +32,7 @@ static void append(Ledger *j, int n) {
         json_object_put(o);
 }
 
-/* As the next process would see it. */
+/* Reads the ledger as the next process would. */
 static Seen read_back(const Ledger *j) {
         Seen s = {0};
         Ledger other;
@@ -59,7 +59,7 @@ static void test_append(void **state) {
         ledger_done(&j);
 }
 
-/* Up to the commit, the former state holds; and what was begun leaves no trace when it is given up. */
+/* The former state holds up to the commit; a rewrite that is given up leaves no trace. */
 static void test_rewrite(void **state) {
         Ledger j;
 
@@ -91,7 +91,7 @@ static void test_rewrite(void **state) {
         ledger_done(&j);
 }
 
-/* However often it is rewritten, it holds no more memory than what is valid, and a little. */
+/* However often it is rewritten, it holds little more memory than its valid lines need. */
 static void test_memory_is_given_back(void **state) {
         Ledger j;
         struct stat st;

@@ -135,7 +135,7 @@ static void test_absent_fields_are_not_sent(void **state) {
         assert_not_sent("OBJECT_PID");
 }
 
-/* What does not fit is left out whole, and does not take the others with it. */
+/* A field that does not fit is left out whole, and the other fields stay. */
 static void test_oversize_field(void **state) {
         char group[4 * PATH_MAX];
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What the manager keeps over a restart: at any time the next service finds what there is, and what is written of a
- * change does not grow with what else there is
+ * The manager's state over a restart: the next service finds it complete at any time, and the bytes written for a
+ * change do not grow with the rest of the state
  */
 
 #include <sys/syscall.h>
@@ -37,7 +37,7 @@ static void make_job(World *w, unsigned i) {
         assert_int_equal(job_new(w->m, &p, w->pidfd, &w->jobs[i]), 0);
 }
 
-/* A unit that does not run: its group is there for what is set only. */
+/* The group of a unit that does not run; it exists only for its settings. */
 static Group *group_of(World *w, unsigned i) {
         char name[64];
         Group *g;
@@ -112,7 +112,7 @@ static void compare(World *w) {
         manager_free(next);
 }
 
-/* As if killed after any of the changes. */
+/* The service is killed after each of the changes. */
 static void test_the_next_finds_it(void **state) {
         World *w = world_make();
         uint64_t longest = 0;
@@ -136,7 +136,7 @@ static void test_the_next_finds_it(void **state) {
         world_free(w);
 }
 
-/* What one job writes, with its end. */
+/* Bytes written for one job, from its begin to its end. */
 static uint64_t written_for_one(World *w) {
         const JobParameters p = {.name = "test", .uid = SOMEBODY};
         uint64_t before = w->m->state.end;

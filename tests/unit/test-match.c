@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* [Match]: which processes a class takes, by what the kernel says of them and by what they say themselves */
+/* [Match]: which processes a class takes, by facts from the kernel and by their own names */
 
 #include <pwd.h>
 #include <unistd.h>
@@ -62,7 +62,7 @@ static void test_units(void **state) {
         assert_true(trusted(&m, "/system.slice/_train-memory.service"));
 }
 
-/* Any of the slices that it is in. */
+/* Slice= matches any slice above the process. */
 static void test_slices(void **state) {
         _cleanup_(match_done)
         Match m = MATCH_NULL;
@@ -130,7 +130,7 @@ static void test_groups(void **state) {
         assert_false(trusted(&m, "/system.slice/eval.service"));
         assert_false(trusted(&m, "/"));
 
-        /* What is below a unit was named by whom it runs. */
+        /* Names of cgroups below a unit come from the unit's processes. */
         add(&m, MATCH_GROUP, "");
         add(&m, MATCH_GROUP, "/system.slice/*/vip");
         assert_false(trusted(&m, "/system.slice/a.service/vip"));
@@ -156,7 +156,7 @@ static void test_users(void **state) {
         assert_false(match_test(&m, &f));
         match_facts_trusted("/x.slice", SIZE_MAX, MATCH_NO_USER, &f);
         assert_false(match_test(&m, &f));
-        /* Nor is it known not to be root. */
+        /* Nor does an unknown user count as another user than root. */
         add(&m, MATCH_USER, "");
         add(&m, MATCH_USER, "!root");
         assert_false(match_test(&m, &f));
@@ -212,14 +212,14 @@ static void test_executables(void **state) {
         assert_false(all(&m, "/a.slice", "/opt/bin/python3"));
         assert_false(all(&m, "/a.slice", ""));
         assert_false(trusted(&m, "/a.slice"));
-        /* A process does not escape into it by another name, either. */
+        /* A process does not get into the class by another name, either. */
         add(&m, MATCH_EXECUTABLE, "");
         add(&m, MATCH_EXECUTABLE, "!ollama");
         assert_true(all(&m, "/a.slice", "x"));
         assert_false(trusted(&m, "/a.slice"));
 }
 
-/* What is below a unit was named by whom it runs. */
+/* Names of cgroups below a unit come from the unit's processes. */
 static void test_what_is_delegated(void **state) {
         static const char mine[] = "/user.slice/user-1000.slice/user@1000.service/app.slice/vip.service";
         _cleanup_(match_done)
@@ -244,13 +244,12 @@ static void test_what_is_delegated(void **state) {
 
 #define POD "pod01234567-89ab-cdef-0123-456789abcdef"
 
-/* A path that says no more than that of a service's own cgroups: where a user owns the service, the user has named
- * them. */
+/* Paths that look like a service's own cgroups: where a user owns the service, the user has named them. */
 static void test_what_is_below_a_service(void **state) {
         static const struct {
                 MatchKey key;
                 const char *value, *path;
-                size_t named; /* the shortest that is enough */
+                size_t named; /* the shortest prefix that is enough */
         } cases[] = {
                         {MATCH_CONTAINER, "podman:*", "/a.slice/b.service/libpod-payload-" ID "/x",
                                         strlen("/a.slice/b.service/libpod-payload-" ID)},
@@ -317,7 +316,7 @@ static void test_labels(void **state) {
         assert_false(labelled(&any, "pod-label.apple", "x"));
 }
 
-/* What would fit nothing, or more than was meant. */
+/* Values that would match nothing, or more than was meant. */
 static void test_bad_values_break_it(void **state) {
         static const struct {
                 MatchKey key;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What the hook of container runtimes takes from them, without one
+ * The input that the OCI hook takes from container runtimes, tested without a runtime
  */
 
 #include <fcntl.h>
@@ -99,7 +99,7 @@ static void test_cgroup(void **state) {
         check_cgroup("0::/kubepods.slice/kubepods-pod1.slice/cri-containerd-ab.scope\n", "ab",
                         "/kubepods.slice/kubepods-pod1.slice/cri-containerd-ab.scope");
         check_cgroup("0::/system.slice/k.slice:cri-containerd:ab\n", "ab", "/system.slice/k.slice:cri-containerd:ab");
-        /* Cgroups of others, whose names only look alike. */
+        /* Other cgroups with similar names. */
         check_cgroup("0::/user.slice/user-0.slice/session-1.scope\n", "4711", NULL);
         check_cgroup("0::/machine.slice/libpod-14711.scope\n", "4711", NULL);
         check_cgroup("0::/machine.slice/libpod-4711x.scope\n", "4711", NULL);
@@ -127,7 +127,7 @@ static void collect(const char *key, const char *value, void *userdata) {
         (void) fprintf(f, "%s=%s\n", key, value);
 }
 
-/* What is looked at: settings, or labels under one engine or another. */
+/* The result that a case checks: settings, or labels under one engine or another. */
 enum { SETTINGS, LABELS, LABELS_OF_CRIO };
 
 static void check_found(const OciState *s, const AnnotationRules *rules, int what, const char *expected) {
@@ -165,7 +165,7 @@ static void check_rules(const OciState *s, const char *text, unsigned problems, 
         check_rules_of(s, text, problems, SETTINGS, expected);
 }
 
-/* What a pod's author writes is a claim, and never what the engine says itself. */
+/* An annotation of a pod's author is a claim, and never counts as the engine's own word. */
 static void test_labels(void **state) {
         static const struct {
                 const char *annotations, *rules, *expected;
@@ -173,12 +173,12 @@ static void test_labels(void **state) {
         } cases[] = {
                         {"\"io.kubernetes.cri.sandbox-namespace\":\"mine\",\"io.kubernetes.pod.namespace\":\"prod\"",
                                         "", "label.namespace=mine\n", false},
-                        /* CRI-O hands on what a pod's author annotates as containerd would. */
+                        /* CRI-O passes on an author's annotations with containerd's names. */
                         {"\"io.kubernetes.cri.sandbox-namespace\":\"prod\",\"io.kubernetes.pod.namespace\":\"mine\"",
                                         "", "label.namespace=mine\n", true},
                         {"\"io.kubernetes.cri.sandbox-namespace\":\"prod\",\"xsched.org/pod-label.app\":\"forged\"",
                                         "RaisingAnnotations=pod-label", "", true},
-                        /* And containerd, where it is told to, as CRI-O would. */
+                        /* containerd passes on annotations with CRI-O's names, where it is configured to. */
                         {"\"io.kubernetes.cri-o.Labels\":\"{\\\"app\\\":\\\"forged\\\"}\"",
                                         "RaisingAnnotations=pod-label", "", false},
                         {"\"io.kubernetes.pod.namespace\":\"prod\"", "", "label.namespace=prod\n"},
@@ -223,7 +223,7 @@ static void test_annotations(void **state) {
         check_rules(&s, "", 0, lowering);
         check_rules(&s, "[Containers]\nRaisingAnnotations=class weight\n", 0, "lower.priority=9\nclass=idle\n");
         check_rules(&s, "[Containers]\nRaisingAnnotations=class\nRaisingAnnotations=\n", 0, lowering);
-        /* Nothing of a line with a mistake. */
+        /* A line with a mistake counts for nothing. */
         check_rules(&s, "[Containers]\nRaisingAnnotations=class, priority\n", 1, lowering);
         check_rules(&s, "[Containers]\nRaisingAnnotation=class\n", 1, lowering);
         check_rules(&s, "RaisingAnnotations=class\n", 1, lowering);
@@ -251,7 +251,7 @@ static void test_preload_text(void **state) {
 
 /* --- as a program --- */
 
-/* It says that it succeeded, and nothing else, to whatever it is told. */
+/* Checks that the hook succeeds without output, whatever its input. */
 static void check_hook(const char *stage, const char *input) {
         char said[256];
         int in[2], out[2], status;

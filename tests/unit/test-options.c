@@ -29,7 +29,7 @@ static void take_output(int fd, int real, int to, char *buf, size_t size) {
         safe_close(fd);
 }
 
-/* Parses "xschedd ARG..."; what it says is in `out` and `err`. */
+/* Parses "xschedd ARG..."; its output is in `out` and `err`. */
 static int parse(Options *o, const char *a, const char *b) {
         char *argv[] = {(char *) "xschedd", (char *) a, (char *) b, NULL};
         int out_fd = memfd_create("out", MFD_CLOEXEC), err_fd = memfd_create("err", MFD_CLOEXEC);

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Holds that take no effect: which queues are overdue, and which only look like it. Looks are made at the time that
- * they are due, which does not pass.
+ * Holds that take no effect: which queues are overdue, and which only seem so. The test makes each look at its due
+ * time, and lets no time pass by itself.
  */
 
 #include "service/enforce/overdue.h"
 #include "service/settings/xsched-conf.h"
 #include "tests/unit/arbiter-harness.h"
 
-#define AFTER_US 600000000U /* a timer of the service does not come in between */
+#define AFTER_US 600000000U /* longer than the test, so that no timer of the service fires in between */
 
 typedef struct Two {
         Manager *m;
         Process high, low;
         Queue *h, *l;
-        Entity *e; /* the low one's */
+        Entity *e; /* the low queue's entity */
 } Two;
 
 static void set_freeze(Manager *m, bool freeze, uint32_t after_us) {
@@ -47,7 +47,7 @@ static void two_done(Two *t) {
         manager_free(t->m);
 }
 
-/* The look that is due; false: none is. */
+/* Makes the due look; false: none is due. */
 static bool look(Two *t) {
         uint64_t at = t->e->overdue.look_at;
 
@@ -73,7 +73,7 @@ static void let_go(Two *t) {
         }
 }
 
-/* A launch that waits at the gate. */
+/* Puts a launch of the queue at the gate. */
 static void wait_at_gate(Queue *q) {
         begin(q);
         atomic_fetch_add(&q->page_slot->waiters, 1);
@@ -94,7 +94,7 @@ static void test_long_kernel(void **state) {
         assert_int_equal(t.e->overdue.look_at, first + AFTER_US * NSEC_PER_USEC / 2);
         assert_true(look(&t));
         assert_true(is_overdue(&t));
-        assert_false(look(&t)); /* until it is let go */
+        assert_false(look(&t)); /* no look is due until its release */
 
         let_go(&t);
         assert_false(is_overdue(&t));
@@ -116,7 +116,7 @@ static void test_drains_in_time(void **state) {
         two_done(&t);
 }
 
-/* Seen once between its count and the gate. */
+/* A look meets a launch between its count and the gate once. */
 static void test_on_its_way_to_the_gate(void **state) {
         Two t = two_make();
 
@@ -131,7 +131,7 @@ static void test_on_its_way_to_the_gate(void **state) {
         two_done(&t);
 }
 
-/* Short kernels past the gate: never in flight when it is looked. */
+/* Short kernels past the gate: none is in flight at a look. */
 static void test_launches_past_the_gate(void **state) {
         Two t = two_make();
 
@@ -143,7 +143,7 @@ static void test_launches_past_the_gate(void **state) {
         atomic_fetch_add(&t.l->page_slot->submitted, 1);
         finish(t.l);
         assert_true(look(&t));
-        assert_false(is_overdue(&t)); /* one that was on its way when the verdict came */
+        assert_false(is_overdue(&t)); /* a launch that was on its way when the verdict came */
         atomic_fetch_add(&t.l->page_slot->submitted, 1);
         assert_true(look(&t));
         assert_true(is_overdue(&t));
@@ -173,7 +173,7 @@ static void test_only_where_the_class_says_so(void **state) {
         assert_true(held(t.l));
         assert_false(look(&t));
 
-        /* While it is held. */
+        /* The setting changes while the queue is held. */
         set_freeze(t.m, true, AFTER_US);
         assert_true(look(&t));
         assert_true(look(&t));
@@ -190,7 +190,7 @@ static void test_only_where_the_class_says_so(void **state) {
         two_done(&t);
 }
 
-/* In the turn of the device that is due by then. */
+/* The look is made in the device's turn that is due by then. */
 static void test_timer(void **state) {
         Two t = two_make();
 

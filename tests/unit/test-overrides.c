@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Stored settings: what was set is there again, whatever happened to the file, and what cannot be written has not
- * happened
+ * Stored settings: set values are restored, whatever happened to the file, and a change that cannot be written is not
+ * made
  */
 
 #include <fcntl.h>
@@ -99,7 +99,7 @@ static void test_kept(void **state) {
         assert_null(overrides_find(&s, "train"));
         assert_null(overrides_find(&s, NULL));
 
-        /* Replaced as a whole, and forgotten. */
+        /* A unit's settings are replaced as a whole, and removed. */
         other = make("Priority", "3");
         assert_int_equal(overrides_set(&s, "train.service", &other), 0);
         assert_int_equal(overrides_set(&s, "/user.slice/a b\"\\/x", &none), 0);
@@ -133,7 +133,7 @@ static void test_times_are_kept(void **state) {
         overrides_done(&s);
 }
 
-/* What was written is read again, whatever it has for a boot id. */
+/* The file is read again, whatever its boot id is. */
 static void test_no_boot_id(void **state) {
         static const char text[] = "{\"version\": 1, \"overrides\": [{\"name\": \"/a\", \"boot\": "
                                    "\"---------1---------2---------3-----\u00e4\", \"cgroup\": 5, "
@@ -178,7 +178,7 @@ static void test_names(void **state) {
         assert_false(overrides_name_is_valid("/a/../b.service"));
         assert_false(overrides_name_is_valid("/a/./b.service"));
         assert_false(overrides_name_is_valid("/a/b.service/.."));
-        assert_true(overrides_name_is_valid("/a/..b/.c/...")); /* names like others */
+        assert_true(overrides_name_is_valid("/a/..b/.c/...")); /* ordinary names, though they have dots */
         assert_false(overrides_name_is_valid(".."));
         assert_false(overrides_name_is_valid("."));
         assert_false(overrides_name_is_valid("a.b/c"));
@@ -186,7 +186,7 @@ static void test_names(void **state) {
         assert_false(overrides_name_is_valid("a.\nb"));
 }
 
-/* Wherever it was cut off: said, kept aside, and the service has a file that works. */
+/* A file cut off at any place: the service reports it, keeps it aside, and has a working file. */
 static void test_truncated(void **state) {
         Overrides s = reopen(NULL, 0);
         const Settings one = make("Priority", "-7"), two = make("Weight", "7");
@@ -244,7 +244,7 @@ static void test_garbage(void **state) {
         check_bad(noise, sizeof(noise), "no JSON");
 }
 
-/* What does make sense holds, and is in the file again at once. */
+/* The valid settings count, and are written to the file again at once. */
 static void test_partly_bad(void **state) {
         static const char text[] = "{\"version\": 1, \"overrides\": [ 7,"
                                    "{\"name\": \"one.service\", \"settings\": {\"Priority\": 1000, \"Weight\": 12}},"
@@ -283,7 +283,7 @@ static void test_no_regular_file(void **state) {
         overrides_done(&s);
 }
 
-/* In memory and on the disk. */
+/* Neither memory nor the disk has the change. */
 static void test_what_cannot_be_written_has_not_happened(void **state) {
         Overrides s = reopen(NULL, 0);
         const Settings one = make("Priority", "1"), two = make("Priority", "2"), none = SETTINGS_NULL;
@@ -306,7 +306,7 @@ static void test_what_cannot_be_written_has_not_happened(void **state) {
         assert_int_equal(priority_of(&s, "one.service"), 1);
         assert_int_equal(HASH_COUNT(s.entries), 1);
 
-        /* What a crash left of a former attempt does no harm. */
+        /* A file that a crash left of a former attempt does no harm. */
         char path[256];
         path_of(path, sizeof(path), "." OVERRIDES_FILE ".tmp");
         _cleanup_close_ int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0);
@@ -371,7 +371,7 @@ static void check_device(const Overrides *s, const char *id, const DeviceSetting
         assert_true(expected ? found && device_settings_equal(found, expected) : !found);
 }
 
-/* By their ids, beside groups; what is set for every device takes the same keys away from single ones. */
+/* Devices' settings are stored by id, beside groups; a key set for every device is removed from single ones. */
 static void test_devices(void **state) {
         Overrides s = reopen(NULL, 0);
         const Settings one = make("Priority", "1");
@@ -404,7 +404,7 @@ static void test_devices(void **state) {
         overrides_done(&s);
 }
 
-/* What cannot be understood is named, and the rest holds. */
+/* Settings that cannot be understood are reported, and the others count. */
 static void test_devices_partly_bad(void **state) {
         static const char text[] =
                         "{\"version\": 1, \"overrides\": [], \"devices\": [ null, {\"id\": \"a b\"},"
@@ -429,7 +429,7 @@ static void test_devices_partly_bad(void **state) {
         check_bad(no_list, strlen(no_list), "devices are no list");
 }
 
-/* Neither in memory nor on the disk; and there are bounds. */
+/* A change that cannot be written is neither in memory nor on the disk; the number of devices is bounded. */
 static void test_devices_that_cannot_be_written(void **state) {
         Overrides s = reopen(NULL, 0);
         const DeviceSettings two = of_device(NULL, "Concurrency", 2), three = of_device(NULL, "Concurrency", 3);

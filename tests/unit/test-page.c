@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The shared page: making and opening it, what a hostile or different maker can do, words, waits and leases
+ * The shared page: making and opening it, pages of hostile or different makers, words, waits and leases
  */
 
 #include <fcntl.h>
@@ -27,7 +27,7 @@ static void test_create_and_open(void **state) {
         assert_int_equal(atomic_load(&page_slot(&f->client, 7)->threshold), 3);
         assert_null(page_slot(&f->client, PAGE_SLOTS_MAX));
 
-        /* No slot reaches over the end of the page. */
+        /* No slot reaches beyond the end of the page. */
         uint8_t *end = (uint8_t *) f->client.header + PAGE_SIZE_BYTES;
         assert_ptr_equal(page_slot(&f->client, PAGE_SLOTS_MAX - 1) + 1, end);
 }
@@ -70,7 +70,7 @@ static void test_hostile_files(void **state) {
         /* Sealed, and empty. */
         _cleanup_close_ int empty = make_memfd(PAGE_SIZE_BYTES, seals);
         assert_int_equal(page_open(empty, &p), -EPROTO);
-        assert_true(fcntl(empty, F_GETFD) >= 0); /* the caller's still */
+        assert_true(fcntl(empty, F_GETFD) >= 0); /* the fd is still the caller's */
 
         _cleanup_close_ int null = open("/dev/null", O_RDWR | O_CLOEXEC);
         assert_int_equal(page_open(null, &p), -EPROTO);
@@ -99,7 +99,7 @@ static void test_other_versions(void **state) {
                 assert_int_equal(page_open(fd, &p), -EPROTO);
                 ((uint8_t *) f->page.header)[words[i].offset] ^= 1;
                 assert_int_equal(page_open(fd, &p), 0);
-                TAKE_FD(fd); /* the page's now */
+                TAKE_FD(fd); /* the fd is the page's now */
                 page_done(&p);
         }
 }
@@ -110,14 +110,14 @@ static void test_verdict_words(void **state) {
         PageSlot *s = fake_slot(f, 0);
 
         uint32_t run = page_slot_set_verdict(s, 0, VERDICT_RUN);
-        assert_int_equal(run, 0); /* what did not change is not written */
+        assert_int_equal(run, 0); /* an unchanged verdict is not written */
         uint32_t hold = page_slot_set_verdict(s, run, VERDICT_HOLD);
         assert_true(hold & PAGE_VERDICT_HOLD);
         assert_int_equal(atomic_load(&s->verdict), hold);
         assert_int_equal(page_slot_set_verdict(s, hold, VERDICT_HOLD), hold);
         uint32_t again = page_slot_set_verdict(s, hold, VERDICT_RUN);
         assert_false(again & PAGE_VERDICT_HOLD);
-        assert_int_not_equal(again, run); /* a change and back is a change */
+        assert_int_not_equal(again, run); /* a change and its reverse count as changes */
 
         /* The counter wraps without touching the verdict. */
         uint32_t last = page_slot_set_verdict(s, UINT32_MAX & ~PAGE_VERDICT_HOLD, VERDICT_HOLD);
@@ -157,13 +157,14 @@ static void test_edges(void **state) {
         assert_int_equal(page_take_dirty(f->page.header, 1), 0);
 }
 
-/* In flight is what is outstanding and does not wait. Told only when it has come to nothing, watched, under a hold. */
+/* Launches in flight are those outstanding that do not wait. The drained edge is marked only when none is left, on a
+ * watched slot, under a hold. */
 static void test_drained(void **state) {
         _cleanup_(fake_service_freep)
         FakeService *f = fake_service_new();
         PageSlot *s = page_slot(&f->client, 3), *service = fake_slot(f, 3);
 
-        /* One that is in flight, and one that waits behind it. */
+        /* One launch is in flight, and one waits behind it. */
         fake_hold(f, 3, NSEC_INFINITY);
         page_slot_set_watch(service, PAGE_WATCH_DRAINED);
         assert_int_equal(page_slot_begin(s), PAGE_BEGIN_COUNTED);
@@ -173,18 +174,18 @@ static void test_drained(void **state) {
         assert_int_equal(page_slot_end(s, 1), PAGE_END_DRAINED);
         assert_int_equal(page_slot_read_in_flight(service), 0);
 
-        /* One that passes the hold is in flight, and another one's wait is no end of it. */
+        /* A launch that passes the hold is in flight, and another launch's wait does not end it. */
         assert_int_equal(page_slot_begin(s), PAGE_BEGIN_COUNTED);
         assert_int_equal(page_slot_begin(s), PAGE_BEGIN_COUNTED);
         assert_false(page_slot_begin_wait(s));
         assert_int_equal(page_slot_end(s, 1), PAGE_END_DRAINED);
 
-        /* A launch that begins to wait when all else is over tells that as well: the one before it may have looked too
-         * early. */
+        /* A launch that begins to wait when the others have ended marks the edge as well: the end of the last one may
+         * have come too early for that. */
         assert_int_equal(page_slot_begin(s), PAGE_BEGIN_COUNTED);
         assert_true(page_slot_begin_wait(s));
 
-        /* A wait that is given up, with nothing in flight and with something. */
+        /* A wait is given up, with nothing in flight, and with a launch in flight. */
         page_slot_end_wait(s);
         assert_int_equal(page_slot_read_in_flight(service), 1);
         assert_int_equal(page_slot_end(s, 1), PAGE_END_DRAINED);
@@ -194,7 +195,8 @@ static void test_drained(void **state) {
         assert_int_equal(page_slot_read_in_flight(service), 1);
         assert_int_equal(page_slot_end(s, 1), PAGE_END_DRAINED);
 
-        /* Not when it was not asked for, nor when the verdict is run. Beside the idle edge it is a bit of its own. */
+        /* No edge is marked on an unwatched slot, nor under the verdict run. The edge has another bit than the idle
+         * edge. */
         page_slot_end_wait(s);
         assert_int_equal(page_slot_end(s, 1), PAGE_END_DRAINED);
         page_slot_set_watch(service, PAGE_WATCH_READY | PAGE_WATCH_IDLE);
@@ -210,7 +212,7 @@ static void test_drained(void **state) {
         assert_int_equal(atomic_load(&s->waiters), 0);
 }
 
-/* Uncounted launches count as in flight. No two words of a client make a number that is none. */
+/* Uncounted launches count as in flight. No two words of a client make an impossible number. */
 static void test_in_flight(void **state) {
         _cleanup_(fake_service_freep)
         FakeService *f = fake_service_new();
@@ -251,7 +253,7 @@ static void test_untracked(void **state) {
         assert_int_equal(page_slot_begin(s), PAGE_BEGIN_COUNTED);
         assert_int_equal(page_slot_end(s, 1), 0); /* the rest may still run */
 
-        /* A drain; a launch that passes uncounted while it is under way survives its end. */
+        /* A drain: a launch that passes uncounted during it is still known at its end. */
         assert_true(page_slot_count_untracked(s));
         assert_int_equal(atomic_load(&s->outstanding), 1);
         page_slot_set_watch(fake_slot(f, 0), 0);
@@ -264,7 +266,7 @@ static void test_untracked(void **state) {
         assert_int_equal(page_slot_end(s, 1), PAGE_END_IDLE);
         assert_int_equal(atomic_load(&s->outstanding), 0);
 
-        /* Found open, and watched by the time that it marks. */
+        /* The gate was open, and the slot is watched by the time that the launch marks its edge. */
         assert_int_equal(page_slot_begin_open(s), PAGE_BEGIN_COUNTED | PAGE_BEGIN_EDGE);
         assert_int_equal(atomic_load(&s->outstanding), 1);
 }
@@ -331,7 +333,7 @@ static void test_release_wakes_all(void **state) {
         assert_true(slot_has_waiters(f, 5, 0));
 }
 
-/* Tries a few times, because the machine may be too busy to let us look in time. */
+/* Tries a few times, because on a busy machine the test may look too late. */
 static void test_lease_runs_out(void **state) {
         _cleanup_(fake_service_freep)
         FakeService *f = fake_service_new();
@@ -370,7 +372,7 @@ static void test_lease_is_renewed(void **state) {
                 renewed_in_time = now_ns() < until && slot_has_waiters(f, 0, 1);
 
                 struct timespec nap = ns_to_timespec(ns_sub(until, now_ns()) + NSEC_PER_SEC / 50);
-                nanosleep(&nap, NULL); /* past the first lease: that is what is tested */
+                nanosleep(&nap, NULL); /* past the first lease, because the test is about its renewal */
                 if (renewed_in_time)
                         assert_true(poll_until(slot_has_waiters(f, 0, 1)));
                 fake_run(f, 0);
@@ -412,7 +414,7 @@ static void test_stopped_service(void **state) {
         assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
         uint64_t stopped = now_ns(), until = atomic_load(&f->page.header->lease_until_ns);
 
-        assert_int_equal(pthread_join(w.thread, NULL), 0); /* hangs if a stopped service held on */
+        assert_int_equal(pthread_join(w.thread, NULL), 0); /* hangs if a stopped service's hold lasted */
         assert_int_equal(w.why, PAGE_WAIT_EXPIRED);
         assert_true(until < stopped + PAGE_LEASE_NS);
         assert_int_equal(atomic_load(&f->page.header->lease_until_ns), until);
@@ -450,7 +452,7 @@ static void test_kick_is_never_lost(void **state) {
                         ;
                 atomic_store(&escape, 1);
                 page_slot_kick(page_slot(&f->client, 0));
-                assert_int_equal(pthread_join(w.thread, NULL), 0); /* a lost one hangs here */
+                assert_int_equal(pthread_join(w.thread, NULL), 0); /* a lost kick hangs here */
         }
 }
 

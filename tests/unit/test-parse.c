@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * From text to numbers: what is taken, what is refused, and that what is refused changes nothing
+ * From text to numbers: accepted texts, refused texts, and that a refused text changes nothing
  */
 
 #include <setjmp.h>
@@ -197,7 +197,7 @@ static bool utf8_is_valid(const char *s, size_t n, size_t piece) {
         return utf8_check_is_complete(&c);
 }
 
-/* However it comes in pieces. */
+/* UTF-8 text may come in any pieces. */
 static void test_utf8(void **state) {
 #define TEXT(valid, s)                                                                                                 \
         { s, sizeof(s) - 1, valid }

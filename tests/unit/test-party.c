@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Parties: which entities are one party, and which users try to be two
+ * Parties: which entities are one party, whatever users do to be two
  */
 
 #include <stdio.h>
@@ -23,7 +23,7 @@ static bool same(const char *a, uint64_t owner_a, const char *b, uint64_t owner_
 static void test_paths(void **state) {
         const char *shell = "/user.slice/user-1000.slice/session-2.scope";
 
-        /* A user's slice, whatever runs in it and as whom. */
+        /* A user's slice is one party, whatever runs in it under whichever uid. */
         assert_true(same(shell, 1000, "/user.slice/user-1000.slice/user@1000.service/app.slice/a.service", 1000));
         assert_true(same(shell, 1000, "/user.slice/user-1000.slice", 0));
         assert_true(same(shell, 1000, "/user.slice/user-1000.slice/user@1000.service/user.slice/pod.scope", 165536));
@@ -33,7 +33,7 @@ static void test_paths(void **state) {
         assert_false(same(shell, 1000, "/user.slice", 1000));
         assert_false(same(shell, 1000, "/", 1000));
 
-        /* Elsewhere the top of the tree, and in it the uid. */
+        /* Elsewhere a party is a cgroup at the top of the tree and a uid in it. */
         assert_true(same("/system.slice/a.service", 0, "/system.slice/b.service/c", 0));
         assert_true(same("/system.slice/slurmstepd.scope/job_1/step_0", 1000,
                         "/system.slice/slurmstepd.scope/job_2/step_0", 1000));
@@ -44,7 +44,7 @@ static void test_paths(void **state) {
         assert_false(same("/user.slicer/user-1000.slice/a", 1, "/user.slice/user-1000.slice/a", 1));
         assert_true(same("/user.slicer/a", 1, "/user.slicer/b", 1));
 
-        /* From within a namespace; and what no path can be. */
+        /* Paths from inside a namespace, and texts that can be no path. */
         assert_true(same("/../../user.slice/user-1000.slice/a", 1, "/user.slice/user-1000.slice/b", 1));
         assert_true(same("/..", 1, "/..", 1));
         assert_true(same(NULL, 1, "", 1));
@@ -57,7 +57,7 @@ static void test_join(void **state) {
         assert_int_equal(party_join(PARTY_SEVERAL, 2, 1000), PARTY_SEVERAL);
 }
 
-/* A stranger who comes and goes makes a group several users' once, and moves it no more. */
+/* A stranger who comes and goes makes a group belong to several users once; later visits do not change its party. */
 static void test_stranger(void **state) {
         Manager *m = manager_make();
         Process a = join(m, "/system.slice/engine.service", 0), b;
@@ -66,7 +66,7 @@ static void test_stranger(void **state) {
 
         assert_int_equal(entity_party(q->entity).owner, uid);
         assert_int_equal(entity_party(q->entity).user, uid);
-        a.client->group->owner = uid + 1; /* whose it had been */
+        a.client->group->owner = uid + 1; /* its former owner */
         for (unsigned i = 0; i < 3; i++) {
                 b = join(m, "/system.slice/engine.service", 0);
                 assert_true(entity_party(q->entity).owner == PARTY_SEVERAL);
@@ -77,7 +77,7 @@ static void test_stranger(void **state) {
                 assert_true(entity_party(q->entity).owner == PARTY_SEVERAL);
         }
 
-        /* With settings of its own it is its user's in there. */
+        /* A client with its own settings belongs to its user's party in that cgroup. */
         assert_int_equal(settings_set_priority(&a.client->override, -3), 0);
         client_settings_changed(a.client);
         arbiter_flush(m);
@@ -111,17 +111,17 @@ static void test_subuids(void **state) {
         assert_int_equal(user_count(m, 4711, USER_DEVICES), 1);
         assert_int_equal(user_count(m, 200000, USER_CLIENTS), 0);
 
-        /* What they may do is not the user's. */
+        /* The sub-uids do not have the user's rights. */
         assert_int_equal(group_owner(a.client->group), UID_NONE);
 
-        /* With settings of its own, a client is the user's. */
+        /* A client with its own settings belongs to the user. */
         assert_int_equal(settings_set_priority(&a.client->override, -3), 0);
         client_settings_changed(a.client);
         arbiter_flush(m);
         assert_int_equal(q->entity->kind, ENTITY_CLIENT);
         assert_int_equal(entity_party(q->entity).user, 4711);
 
-        /* Whose it was it stays, also when the file says something else by then. */
+        /* The group stays its owner's, also when the file changes. */
         m->subuids = subuid_file_free(m->subuids);
         leave(&a);
         leave(&c);

@@ -45,7 +45,7 @@ static void test_self(void **state) {
         assert_int_equal(p.pidfd, -EBADF);
 }
 
-/* Read when it is asked for, and not before: the process can make that take long. */
+/* The executable is read only when it is asked for: the process can make that take long. */
 static void test_executable(void **state) {
         Peer p = PEER_NULL;
 
@@ -85,7 +85,7 @@ static void test_gone(void **state) {
         close(pidfd);
 }
 
-/* The number is right and the process is another one: that is what the start time is for. */
+/* The pid is right but the process is another one, which its start time shows. */
 static void test_other_process(void **state) {
         Peer p = PEER_NULL;
         uint64_t start_time;
@@ -95,7 +95,7 @@ static void test_other_process(void **state) {
         assert_int_equal(process_stat(pid, NULL, &start_time), 0);
         assert_int_equal(peer_from_pidfd(pidfd, pid, start_time + 1, &p), -ESRCH);
         assert_int_equal(peer_from_pidfd(pidfd, getpid(), start_time, &p), -ESRCH);
-        assert_int_equal(pidfd_is_alive(pidfd), 1); /* still ours */
+        assert_int_equal(pidfd_is_alive(pidfd), 1); /* it still refers to our process */
         assert_int_equal(peer_from_pidfd(pidfd, pid, start_time, &p), 0);
         assert_int_equal(p.pidfd, pidfd);
         peer_done(&p);

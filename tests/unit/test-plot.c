@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The picture of the record: what is drawn is what was recorded, whatever the names
+ * The picture of the record: it shows the recorded times, whatever the names
  */
 
 #include <locale.h>
@@ -35,7 +35,7 @@ static void add(PlotRecord *r, const char *device, uint64_t begin, uint64_t end,
 
 #define TIMES(...) ((const uint64_t[_PLOT_TIME_MAX]){__VA_ARGS__})
 
-/* What two groups did for ten seconds, the second half without the second. */
+/* Records two groups for ten seconds; the second group only in the first half. */
 static void fill(PlotRecord *r) {
         static const char *const names[] = {"/online", "/batch"};
 
@@ -79,7 +79,7 @@ static void test_bins(void **state) {
         assert_near(plot_cell_run(&p.devices[0].mean), 0.625);
 }
 
-/* Whatever the bins are, the whole is the same. */
+/* The sums are the same for any width of bins. */
 static void test_bins_of_any_width(void **state) {
         _cleanup_(plot_record_done)
         PlotRecord r = {};
@@ -98,7 +98,7 @@ static void test_bins_of_any_width(void **state) {
         }
 }
 
-/* A frame that reaches over both ends is there with its part; what lies outside is not. */
+/* A frame that reaches over both ends of the window counts with its part inside. */
 static void test_window(void **state) {
         static const char *const names[] = {"/a", "/b"};
         _cleanup_(plot_record_done)
@@ -116,7 +116,7 @@ static void test_window(void **state) {
                 assert_near(plot_cell_run(p.devices[0].bins + i), 0.5);
 }
 
-/* Two at once share the time; a sum above the whole is the whole. */
+/* Two groups at once share the time; a sum above the whole counts as the whole. */
 static void test_several_at_once(void **state) {
         static const char *const names[] = {"/a", "/b"};
         _cleanup_(plot_record_done)
@@ -164,7 +164,7 @@ static void test_many_groups(void **state) {
         assert_int_equal(p.n_devices, 0);
 }
 
-/* What a service of another kind might send. */
+/* Rows that another kind of service might send. */
 static void test_nonsense(void **state) {
         static const char *const names[] = {"/a"};
         _cleanup_(plot_record_done)
@@ -238,7 +238,7 @@ static void test_svg_of_nothing(void **state) {
         assert_true(endswith(text, "</svg>\n"));
 }
 
-/* Small, however much there is. */
+/* The SVG file is small, however long the record is. */
 static void test_svg_size(void **state) {
         _cleanup_(plot_record_done)
         PlotRecord r = {};
@@ -301,7 +301,7 @@ static void test_hostile_names(void **state) {
                         "\xc3\xbc\xe2\x82\xac\xf0\x9f\x98\x80"
                         "-and-a-name-that-is-much-too-long-to-stand-in-the-legend"));
 
-        /* The file for a parser of the caller's is this one. */
+        /* The file for the caller's parser. */
         const char *file = getenv("PLOT_SVG");
         FILE *f = file ? fopen(file, "w") : NULL;
         if (f) {

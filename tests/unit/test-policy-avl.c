@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The AVL tree: order, balance, removal of any node, and what it keeps of subtrees
+ * The AVL tree: order, balance, removal of any node, and sums over subtrees
  */
 
 #include <setjmp.h>
@@ -44,7 +44,7 @@ static int height_of(const AvlNode *n) {
         return n ? n->height : 0;
 }
 
-/* Order, balance, and what update() keeps. Returns the number of nodes. */
+/* Checks order, balance, and the sums that update() keeps. Returns the number of nodes. */
 static size_t check_shape(const AvlNode *n, const AvlNode **last) {
         if (!n)
                 return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Whose time it is: tails after a hold, and places that are kept, one rule at a time
+ * Which entity is charged: tails after a hold, and kept places, one rule at a time
  */
 
 #include <setjmp.h>
@@ -36,7 +36,7 @@ static void drained(Job *j) {
         harness_dispatch(j->h);
 }
 
-/* Where it may not, its launch waits at the gate. */
+/* Makes the job ready. If it is held, its launch waits at the gate. */
 static void ready(Job *j) {
         bool was = j->grant.verdict == VERDICT_RUN;
 
@@ -62,7 +62,7 @@ static PolicyUsage usage(const Job *j) {
         return u;
 }
 
-/* The next is granted when the tail is over, is charged from then on, and its slice begins then. */
+/* The next job is granted when the tail is over; its charge and its slice begin then. */
 static void test_tail(void **state) {
         _cleanup_(harness_freep)
         Harness *h = make(1);
@@ -84,7 +84,7 @@ static void test_tail(void **state) {
         assert_int_equal(usage(b).run_ns, 4 * MSEC);
         assert_int_equal(usage(a).run_ns, 15 * MSEC);
 
-        /* What a had too much b has next. */
+        /* b gets next what a had too much. */
         harness_run(h, 10 * MSEC);
         assert_true(!granted(a) && granted(b));
         harness_run(h, 10 * MSEC);
@@ -93,8 +93,7 @@ static void test_tail(void **state) {
         assert_true(granted(a) && !granted(b));
 }
 
-/* An entity does not wait for long for the end of a tail. Then both are on the device, and the tail is still
- * charged. */
+/* An entity's wait for the end of a tail is bounded. After it both are on the device, and the tail is still charged. */
 static void test_tail_is_not_awaited_for_long(void **state) {
         _cleanup_(harness_freep)
         Harness *h = make(1);
@@ -175,7 +174,7 @@ static void test_own_tail(void **state) {
         assert_true(granted(a));
 }
 
-/* The debt stays when the debtor goes away for a moment. */
+/* The debt stays when the debtor goes idle for a moment. */
 static void test_tail_is_not_washed_off(void **state) {
         _cleanup_(harness_freep)
         Harness *h = make(1);
@@ -194,7 +193,7 @@ static void test_tail_is_not_washed_off(void **state) {
         }
 }
 
-/* An entity that never says that it has drained is charged for so long, and the others after it. */
+/* An entity that never reports that it has drained is charged until the bound, and the others after it. */
 static void test_tail_is_bounded(void **state) {
         _cleanup_(harness_freep)
         Harness *h = make(1);
@@ -207,8 +206,8 @@ static void test_tail_is_bounded(void **state) {
         assert_int_equal(usage(high).run_ns, 2 * NSEC_PER_SEC);
 }
 
-/* An entity that is stopped with launches in flight has the device until they are over, or until the bound. It is not
- * granted meanwhile, and keeps the device from no other. */
+/* An entity that is stopped with launches in flight has the device until they end, or until the bound. Meanwhile it is
+ * not granted, and blocks no other entity. */
 static void test_tail_of_the_stopped(void **state) {
         _cleanup_(harness_freep)
         Harness *h = make(1);
@@ -230,7 +229,7 @@ static void test_tail_of_the_stopped(void **state) {
         assert_int_equal(usage(a).run_ns, 32 * MSEC);
         assert_int_equal(usage(b).run_ns, MSEC);
 
-        /* It was charged: b has as much before it. */
+        /* a was charged: b gets as much before it. */
         ready(a);
         for (unsigned i = 0; i < 25; i++) {
                 assert_true(!granted(a) && granted(b));
@@ -259,12 +258,12 @@ static void test_tail_and_maximum(void **state) {
         harness_run(h, 20 * MSEC);
         drained(j);
         harness_run(h, 61 * MSEC);
-        assert_false(granted(j)); /* the next period's is gone as well */
+        assert_false(granted(j)); /* the next period's quota is used up as well */
         harness_run(h, 100 * MSEC);
         assert_true(granted(j));
 }
 
-/* Two places: the one that replaces waits, the other goes on. */
+/* With two places the job that replaces another waits, and the third goes on. */
 static void test_two_places(void **state) {
         _cleanup_(harness_freep)
         Harness *h = make(2);
@@ -283,7 +282,7 @@ static void test_two_places(void **state) {
         assert_int_equal(granted(a) + granted(b) + granted(c), 2);
 }
 
-/* Launches of 100 us with pauses of 50: as often as said. */
+/* Makes n launches of 100 us with pauses of 50 us. */
 static void launches(Job *j, unsigned n) {
         for (unsigned i = 0; i < n; i++) {
                 ready(j);
@@ -293,8 +292,8 @@ static void launches(Job *j, unsigned n) {
         }
 }
 
-/* A heavy synchronous one keeps the device in its gaps, as its share, and not as what it ran; a long pause ends
- * that. */
+/* A heavy synchronous job keeps the device in its gaps, which count to its share but not to its run time; a long pause
+ * ends that. */
 static void test_kept(void **state) {
         _cleanup_(harness_freep)
         Harness *h = make(1);
@@ -318,7 +317,8 @@ static void test_kept(void **state) {
         assert_true(h->wake_ns > h->now_ns);
 }
 
-/* While a tail is awaited each is told of the other: whose turn it is, and whose launches are not over. */
+/* While an entity waits for a tail, each is told of the other: the one whose turn it is, and the one whose launches run
+ * on. */
 static void test_who_is_waited_for(void **state) {
         _cleanup_(harness_freep)
         Harness *h = make(1);
@@ -345,7 +345,7 @@ static void test_who_is_waited_for(void **state) {
         }
 }
 
-/* With equal weights no entity loses by it, so nothing idles. */
+/* With equal weights no entity loses by its gaps, so no place is kept. */
 static void test_equals_do_not_idle(void **state) {
         _cleanup_(harness_freep)
         Harness *h = make(1);
@@ -368,7 +368,7 @@ static void test_equals_do_not_idle(void **state) {
         assert_int_equal(usage(a).kept_ns + usage(b).kept_ns, 0);
 }
 
-/* But whose launches are much shorter does, and is kept for when it is owed more than a slice. */
+/* A job with much shorter launches does lose, and a place is kept for it when it is owed more than a slice. */
 static void test_equals_lose(void **state) {
         _cleanup_(harness_freep)
         Harness *h = make(1);
@@ -408,7 +408,7 @@ static void test_kept_sleeps(void **state) {
         assert_int_equal(usage(a).kept_ns, 0);
 }
 
-/* Where equals contend the first launch of none lands in another's turn. */
+/* Where equals contend, no first launch is made in another's turn. */
 static void test_no_launch_in_anothers_turn(void **state) {
         _cleanup_(harness_freep)
         Harness *h = make(1);
@@ -420,7 +420,7 @@ static void test_no_launch_in_anothers_turn(void **state) {
         idle(b);
         assert_false(granted(b));
         harness_run(h, 200 * MSEC);
-        assert_true(granted(b)); /* it is long ago */
+        assert_true(granted(b)); /* the contention is long ago */
 }
 
 int main(void) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What a node owes outlives it: going and coming back as another of the same name washes nothing off
+ * A node's debt outlives it: a node that is removed and made again by the same name still has it
  */
 
 #include <setjmp.h>
@@ -33,7 +33,7 @@ static Job *come(Harness *h, HarnessNode *parent, const char *name, uint32_t max
         return harness_add_below(h, harness_add_node(h, parent, s), POLICY_SETTINGS_DEFAULT);
 }
 
-/* Returns how long it has run. */
+/* Removes the job. Returns its run time. */
 static uint64_t leave(Job *j) {
         HarnessNode *n = j->node;
         uint64_t run_ns = n->run_ns;
@@ -48,7 +48,7 @@ static void drained(Job *j) {
         harness_dispatch(j->h);
 }
 
-/* Where it may not, its launch waits at the gate. */
+/* Makes the job ready. If it is held, its launch waits at the gate. */
 static void ready(Job *j) {
         harness_ready(j);
         harness_dispatch(j->h);
@@ -60,7 +60,7 @@ static bool granted(const Job *j) {
         return j->grant.verdict == VERDICT_RUN;
 }
 
-/* A job with Max=20% that is started again every 7 ms. Its launches end with it. */
+/* A job with Max=20% that is started again every 7 ms. Its launches end with the job. */
 static void test_max(void **state) {
         _cleanup_(harness_freep)
         Harness *h = make(20 * MSEC, false);
@@ -77,7 +77,7 @@ static void test_max(void **state) {
         assert_in_range(run_ns, 260 * MSEC, 300 * MSEC); /* of 1400 */
 }
 
-/* The maximum of a slice, whose only member goes each time; the same, where the member has another name each time. */
+/* The maximum of a slice whose only member goes each time, with the same or another name for the next member. */
 static void test_max_above(void **state) {
         for (unsigned other = 0; other < 2; other++) {
                 _cleanup_(harness_freep)
@@ -100,8 +100,7 @@ static void test_max_above(void **state) {
         }
 }
 
-/* What was not used is gone, as ever; and what was used is over with its period: then another begins with the first
- * use. */
+/* An unused quota is lost, and a used one is forgotten with its period: the next period begins with the next use. */
 static void test_max_is_over(void **state) {
         _cleanup_(harness_freep)
         Harness *h = make(20 * MSEC, false);
@@ -156,7 +155,7 @@ static void test_fair(void **state) {
         assert_true(granted(a));
 }
 
-/* The same in another tier and back: the branch of a tier without entities stays. */
+/* The same with a change of tier and back: the branch of a tier without entities stays. */
 static void test_fair_by_priority(void **state) {
         _cleanup_(harness_freep)
         Harness *h = make(5 * MSEC, true);
@@ -179,7 +178,7 @@ static void test_fair_by_priority(void **state) {
         }
 }
 
-/* A job that is owed something when it goes is owed nothing when it comes back. */
+/* A job that has a credit when it goes has none when it comes back. */
 static void test_credit(void **state) {
         _cleanup_(harness_freep)
         Harness *h = make(5 * MSEC, true);
@@ -199,7 +198,7 @@ static void test_credit(void **state) {
         assert_true(a->usage.run_ns > 70 * MSEC);
 }
 
-/* Whose launch runs on for longer than a queue remembers those who are away owes all of it. */
+/* A job whose launch runs on for longer than a queue remembers absent members owes all of it. */
 static void test_long_tail(void **state) {
         _cleanup_(harness_freep)
         Harness *h = make(5 * MSEC, true);
@@ -221,7 +220,7 @@ static void test_long_tail(void **state) {
         }
 }
 
-/* Thousands that leave debts: no more than the bound are kept, the latest; and they go when they are over. */
+/* Thousands of nodes leave debts: the latest are kept, up to the bound, until they are over. */
 static void test_bound(void **state) {
         PolicyConfig c = POLICY_CONFIG_DEFAULT;
         _cleanup_(harness_freep)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What the settings ask for is what policies give: divided by arithmetic, and run for a long time on a simulated device
+ * Policies give the shares that the settings ask for: computed by arithmetic, and compared with long runs on a
+ * simulated device
  */
 
 #include <errno.h>
@@ -19,7 +20,7 @@
 #define MSEC      NSEC_PER_MSEC
 #define ITEMS_MAX (HARNESS_JOBS_MAX + HARNESS_NODES_MAX)
 
-/* The same tree in both. */
+/* The same tree for the arithmetic and for the device. */
 typedef struct Tree {
         Harness *h;
         const PolicyOps *ops;
@@ -66,7 +67,8 @@ static double tree_got(const Tree *t, size_t k) {
         return (double) (t->nodes[k] ? t->nodes[k]->run_ns : t->jobs[k]->usage.run_ns);
 }
 
-/* Runs it, and compares each part with what it got of all places; `allowed`: of them. */
+/* Runs the tree, and compares each computed part of all places with the measured one; `allowed`: the greatest
+ * difference. */
 static void tree_check(Tree *t, uint64_t ns, double allowed) {
         const uint32_t places = t->h->config.concurrency;
         double all = (double) ns * places;
@@ -101,7 +103,7 @@ static void test_own_work(void **state) {
         assert_float_equal(t.items[of_one].part, 0.75, 1e-6);
         assert_float_equal(t.items[slice].part, 1, 1e-6);
 
-        /* Where the group's own work has the higher priority, it has all of it. */
+        /* Where the group's own work has the higher priority, it gets all of the group's time. */
         tree_begin(&t, &policy_tree_ops, 1, 0);
         slice = tree_node(&t, DIVIDE_ROOT, (PolicyNodeSettings){.weight = 100});
         own = tree_job(&t, slice, (PolicySettings){.weight = 100, .priority = 1});
@@ -111,7 +113,7 @@ static void test_own_work(void **state) {
         assert_float_equal(t.items[own].part, 1, 1e-6);
 }
 
-/* What a maximum leaves a lower tier has, too; a minimum comes before priorities. */
+/* A lower tier gets the time that a maximum leaves, too; a minimum comes before priorities. */
 static void test_limits(void **state) {
         Tree t;
 
@@ -127,7 +129,7 @@ static void test_limits(void **state) {
         assert_float_equal(t.items[least].part, 0.1, 1e-6);
         assert_float_equal(t.items[low].part, 0.5, 1e-6);
 
-        /* Of guarantees that exceed the device each has its part. */
+        /* Minima that exceed the device are each cut in proportion. */
         tree_begin(&t, &policy_tree_ops, 1, 2);
         for (unsigned i = 0; i < 2; i++)
                 tree_job(&t, tree_node(&t, DIVIDE_ROOT, (PolicyNodeSettings){.weight = 1 + 999 * i, .min = 80}),
@@ -159,7 +161,7 @@ static void add_random(Tree *t, Random *r, size_t parent, unsigned depth, bool l
         }
 }
 
-/* Of every policy that divides by settings. */
+/* Cases for every policy that divides by settings. */
 static void test_policies(void **state) {
         unsigned n = 0;
 
@@ -183,7 +185,7 @@ static void test_policies(void **state) {
         assert_int_equal(n, 8);
 }
 
-/* With maxima, on one place, in tiers. */
+/* Random trees with maxima, on one place, in tiers. */
 static void test_maxima(void **state) {
         for (uint64_t seed = 1; seed <= (SANITIZED ? 5 : 20); seed++) {
                 Random r = {.state = seed};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The starvation floor: a party's turns do not depend on what others start
+ * The starvation floor: a party's turns do not depend on the number of others' jobs
  *
  * All jobs but the one at the top are of a lower priority, and so live on turns alone.
  */
@@ -56,7 +56,8 @@ static uint64_t crowd_turns(const Crowd *c) {
         return n;
 }
 
-/* Two parties, one of them with many: half of the turns are the other's, and the many are not in its bound. */
+/* Two parties, one of them with many jobs: the other gets half of the turns, and its bound does not depend on the
+ * many. */
 static void check_half(Crowd *c, const Job *honest) {
         harness_dispatch(c->h);
         harness_run(c->h, PERIODS * SECONDS);
@@ -80,7 +81,7 @@ static void test_many_groups(void **state) {
         }
 }
 
-/* Settings of their own in one group; and nothing is gained by being low, heavy or light. */
+/* Many clients with their own settings in one group; a low priority or another weight gains nothing. */
 static void test_many_overrides(void **state) {
         _cleanup_(harness_freep)
         Harness *h = make();
@@ -92,7 +93,7 @@ static void test_many_overrides(void **state) {
         check_half(&c, honest);
 }
 
-/* Within a party it goes down the tree: thirty groups below one slice are one beside another slice. */
+/* Within a party turns are divided down the tree: thirty groups below one slice count as one beside another slice. */
 static void test_down_the_tree(void **state) {
         _cleanup_(harness_freep)
         Harness *h = make();
@@ -122,7 +123,7 @@ static void test_owners_and_users(void **state) {
         }
 }
 
-/* Coming and going wins nothing: a new job is behind all others. Going idle in a turn wins nothing, either. */
+/* Coming and going gains nothing: a new job is behind all others. Going idle in a turn gains nothing, either. */
 static void test_coming_and_going(void **state) {
         _cleanup_(harness_freep)
         Harness *h = make();
@@ -152,7 +153,7 @@ static void test_coming_and_going(void **state) {
         assert_in_range(turns(honest), PERIODS, 5 * PERIODS / 2);
 }
 
-/* With more parties each one's wait grows by one period for each of them, and is the same for all. */
+/* Each further party lengthens every party's wait by one period. */
 static void test_many_parties(void **state) {
         _cleanup_(harness_freep)
         Harness *h = make();
@@ -172,7 +173,7 @@ static void test_many_parties(void **state) {
         }
 }
 
-/* A party that comes into use, or whose group turns out to be several users', waits no longer for it than once. */
+/* A party that is new, or whose group turns out to be several users', waits longer once at most. */
 static void test_party_changes(void **state) {
         _cleanup_(harness_freep)
         Harness *h = make();

@@ -43,7 +43,7 @@ static void test_long_gaps(void **state) {
         assert_int_equal(gaps_worth_waiting(&g, LIMIT), 0);
 }
 
-/* Bursts: nine short gaps and a long one. Waits for the short ones only. */
+/* Bursts: nine short gaps and a long one. It is worth waiting for the short ones only. */
 static void test_bursts(void **state) {
         Gaps g = {};
 
@@ -111,7 +111,7 @@ static uint64_t naive_worth_waiting(const Gaps *g, uint64_t limit_ns) {
         return MIN(ns_add(best, best / 4), limit_ns);
 }
 
-/* Few different gaps, so that many are alike, and any. */
+/* Random gaps: of few different lengths, so that many are equal, and of any length. */
 static void test_as_the_rule_says(void **state) {
         Random r = {.state = 2};
         size_t n_waited = 0;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Shares by what the device did, for every mix of kernels and programs, in virtual time
+ * Shares by the device's own accounts, for every mix of kernels and programs, in virtual time
  *
- * What a tenant gets is what it got done, as a part of what it would have done alone in the same time; it is compared
- * with what its weight asks for. What is accounted is compared with what the device worked for it. MIX_VERBOSE=1 prints
- * every row.
+ * A tenant's share is its completed work as a part of the work that it would have done alone in the same time; it is
+ * compared with its share by weight. The accounted time is compared with the device's time for the tenant.
+ * MIX_VERBOSE=1 prints every row.
  */
 
 #include <inttypes.h>
@@ -22,7 +22,7 @@
 #define USEC NSEC_PER_USEC
 #define MSEC NSEC_PER_MSEC
 
-/* Before there is contention nothing is bounded: what was launched then is let go by. */
+/* Before there is contention nothing is bounded: the launches of that time are left out. */
 #define WARM_UP         (1 * NSEC_PER_SEC)
 #define LONG_RUN        (10 * NSEC_PER_SEC)
 #define SHORT_RUN       (4 * NSEC_PER_SEC)
@@ -30,7 +30,7 @@
 #define TOLERANCE       0.03
 #define QUICK_TOLERANCE 0.05
 
-/* A tenant that has a tenth by turns that end with such a kernel has few turns. */
+/* A tenant with a tenth of the device has few turns, each of which ends with such a kernel. */
 #define LONG_KERNEL (10 * MSEC)
 
 typedef struct Kind {
@@ -54,7 +54,7 @@ static const Kind kinds[] = {
                 {"10ms sync", SIM_SYNC, 10 * MSEC},
 };
 
-/* Of the device between programs; 0: it takes launches first come, first served. */
+/* Length of the device's own turns between programs; 0: it takes launches first come, first served. */
 static uint64_t share_ns;
 
 static Sim sim;
@@ -67,7 +67,7 @@ static void begin(void) {
 typedef struct Row {
         const Kind *kind;
         SimTenant *t;
-        double asked; /* 0: nothing is */
+        double asked; /* share that was asked for; 0: none */
         double got, accounted;
 } Row;
 
@@ -117,8 +117,8 @@ static void print_rows(const Row *rows, size_t n) {
         print_message("\n");
 }
 
-/* No tenant has less than it asked for, and one has more only where all have. Work that fits into the gaps of another
- * tenant takes nothing from the others, so that all may have more. */
+/* No tenant has less than it asked for, and a tenant has more only where all have more. Work that fits into the gaps of
+ * another tenant takes nothing from the others, so that all may have more. */
 static bool shares_hold(const Row *rows, size_t n, double tolerance) {
         bool less = false, more = false, just = false;
 
@@ -132,8 +132,8 @@ static bool shares_hold(const Row *rows, size_t n, double tolerance) {
         return !less && !(more && just);
 }
 
-/* Launches shorter than an edge takes are counted by what their program counts. Of two such programs that work in each
- * other's pauses, neither is looked at before the other has moved time on. */
+/* Launches shorter than an edge takes are accounted by the program's own counts. Where two such programs work in each
+ * other's pauses, the service looks at neither before the other has moved time on. */
 static bool is_quick(const Row *r) {
         return r->kind->pattern == SIM_SYNC && r->kind->kernel_ns < sim.latencies.edge_ns;
 }
@@ -213,7 +213,7 @@ static PolicyNode *node(PolicyNode *parent, uint32_t weight, uint32_t max, uint3
         return sim_add_node(&sim, parent, s);
 }
 
-/* 3/4 are divided as 2 to 1, by nodes of their own. */
+/* One node's 3/4 are divided as 2 to 1 by nodes below it. */
 static void test_nested(void **state) {
         size_t failed = 0;
 
@@ -232,7 +232,7 @@ static void test_nested(void **state) {
         assert_int_equal(failed, 0);
 }
 
-/* By the device's time, tails included. */
+/* A maximum counts the device's time, tails included. */
 static void test_max(void **state) {
         size_t failed = 0;
 
@@ -258,7 +258,7 @@ static void test_max(void **state) {
         assert_int_equal(failed, 0);
 }
 
-/* The lowest priority of all, and 30 % all the same. */
+/* A minimum of 30 % counts for the lowest priority of all. */
 static void test_min(void **state) {
         size_t failed = 0;
 

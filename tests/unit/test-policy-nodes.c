@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Nodes of the tree policy on a simulated device: shares level by level, maxima, minima, and what they mean for each
- * other
+ * Nodes of the tree policy on a simulated device: shares level by level, maxima, minima, and their combinations
  *
- * What is measured is compared with arithmetic, not with the oracle: that compares step by step (test-policy-random.c).
+ * Measured times are compared with arithmetic, not with the oracle, which compares step by step (test-policy-random.c).
  */
 
 #include <inttypes.h>
@@ -35,7 +34,7 @@ static HarnessNode *add_node(Harness *h, HarnessNode *parent, uint32_t weight, u
         return harness_add_node(h, parent, s);
 }
 
-/* Ready for ever. */
+/* Adds a job that is always ready. */
 static Job *add_busy(Harness *h, HarnessNode *node, int priority, uint32_t weight) {
         Job *j = harness_add_below(h, node, (PolicySettings){.priority = priority, .weight = weight});
 
@@ -53,7 +52,7 @@ static void check_share(const Harness *h, const char *whose, uint64_t got, doubl
 
 /* --- shares --- */
 
-/* Everything below a node that is right there gets its part of `ns` by weight. */
+/* Checks that the node's children and own jobs share `ns` by weight. */
 static void check_level(const Harness *h, const HarnessNode *parent, double ns, double *least) {
         uint64_t weight = 0;
 
@@ -81,7 +80,7 @@ static void check_level(const Harness *h, const HarnessNode *parent, double ns, 
                 }
 }
 
-/* Nodes with nodes with jobs: three weights on each way. Now and then a node has jobs beside its nodes. */
+/* Adds three levels of nodes and jobs with random weights. Now and then a node has jobs beside its nodes. */
 static void add_random_tree(Harness *h, Random *r, HarnessNode *parent, unsigned depth) {
         for (uint64_t n = random_range(r, 1, 3); n > 0; n--) {
                 uint32_t weight = (uint32_t) random_log(r, 50, 1000);
@@ -140,8 +139,8 @@ static void test_sleepers_below(void **state) {
         assert_int_equal(steady->usage.run_ns + sleeper->usage.run_ns, mixed->run_ns);
 }
 
-/* Several places: a node gets its part of all of them, and no more than it has jobs for. A node that can use no more
- * than one leaves the rest to the others. */
+/* With several places a node gets its part of all of them, but no more than it has jobs for. A node that can use no
+ * more than one leaves the rest to the others. */
 static void test_places(void **state) {
         PolicyConfig c = config_of(3, MSEC);
         _cleanup_(harness_freep)
@@ -164,7 +163,8 @@ static void test_places(void **state) {
 
 /* --- priority --- */
 
-/* Strict over the whole device: a heavy slice is no help against a job of a higher tier in a light one. */
+/* Priorities are strict over the whole device: a heavy slice does not run beside a job of a higher tier in a light
+ * one. */
 static void test_priority_crosses_nodes(void **state) {
         PolicyConfig c = config_of(1, MSEC);
         _cleanup_(harness_freep)
@@ -223,8 +223,8 @@ static void test_max(void **state) {
 
                 harness_dispatch(h);
                 check_periods(h, n, max * MSEC, 20);
-                assert_int_equal(n->run_ns, 20 * (uint64_t) max * MSEC); /* it wants all it may have */
-                assert_int_equal(a->usage.run_ns, n->run_ns);            /* in its order */
+                assert_int_equal(n->run_ns, 20 * (uint64_t) max * MSEC); /* it uses all of its maximum */
+                assert_int_equal(a->usage.run_ns, n->run_ns);            /* a goes first, by its order */
                 assert_int_equal(b->usage.run_ns, 0);
                 assert_int_equal(other->usage.run_ns, 2000 * MSEC - n->run_ns); /* and nothing is lost */
         }
@@ -263,7 +263,7 @@ static void test_max_alone(void **state) {
         assert_int_equal(h->wake_ns, NSEC_INFINITY);
 }
 
-/* Whatever the children may have for themselves, they have it out of what the parent may. */
+/* The parent's maximum binds the children, whatever theirs are. */
 static void test_max_of_parent_binds(void **state) {
         PolicyConfig c = config_of(1, 5 * MSEC);
         _cleanup_(harness_freep)
@@ -285,7 +285,7 @@ static void test_max_of_parent_binds(void **state) {
         }
 }
 
-/* Above 100 % it says how many places. */
+/* A maximum above 100 % counts places. */
 static void test_max_of_places(void **state) {
         PolicyConfig c = config_of(4, 5 * MSEC);
         _cleanup_(harness_freep)
@@ -299,7 +299,7 @@ static void test_max_of_places(void **state) {
         assert_int_equal(n->run_ns, UINT64_C(20) * 150 * MSEC);
 }
 
-/* What a grant that could not be taken back in time costs is paid in the next periods. */
+/* Time of a grant that was withdrawn too late is paid for in the next periods. */
 static void test_max_is_owed(void **state) {
         PolicyConfig c = config_of(1, 20 * MSEC);
         _cleanup_(harness_freep)
@@ -359,7 +359,7 @@ static void test_min_is_part_of_share(void **state) {
         }
 }
 
-/* Several, worth the whole device; and one inside another. */
+/* Several minima, worth the whole device, and one inside another. */
 static void test_minima(void **state) {
         PolicyConfig c = config_of(1, 5 * MSEC);
         _cleanup_(harness_freep)
@@ -379,7 +379,7 @@ static void test_minima(void **state) {
         check_share(h, "inner", inner->run_ns, (double) ns * 0.2, (double) ns * 0.2 * TOLERANCE);
 }
 
-/* A turn for which no other entity has to give way ends, too. Sleeping earns nothing. */
+/* A minimum's turn ends, too, where no other entity had to give way for it. Sleeping earns nothing. */
 static void test_min_of_sleeper(void **state) {
         PolicyConfig c = config_of(1, 5 * MSEC);
         _cleanup_(harness_freep)
@@ -421,7 +421,7 @@ static void test_move(void **state) {
 
         uint64_t before_b = b->run_ns, before_j = j->usage.run_ns;
         harness_run(h, 1000 * MSEC);
-        assert_in_range(b->run_ns - before_b, 198 * MSEC, 202 * MSEC); /* its maximum binds who came */
+        assert_in_range(b->run_ns - before_b, 198 * MSEC, 202 * MSEC); /* its maximum binds the mover */
         assert_in_range(j->usage.run_ns - before_j, 798 * MSEC, 802 * MSEC);
 
         harness_move(mover, NULL); /* to the root: beside a and b, with its own weight */

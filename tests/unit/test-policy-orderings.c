@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What each policy promises, with the timeline of a scenario that shows it
+ * Each policy's promises, each with the timeline of a scenario that shows it
  *
  * The oracle and the contract look on at every step (policy-harness.h).
  */
@@ -18,7 +18,7 @@
 #define MS   NSEC_PER_MSEC
 #define EVER NSEC_PER_SEC * 3600
 
-/* Nothing but the ordering decides: there is no floor, and no entity is waited for. */
+/* A configuration where only the ordering decides: there is no floor, and no place is kept. */
 static PolicyConfig bare_config(uint64_t timeslice_ns) {
         PolicyConfig c = POLICY_CONFIG_DEFAULT;
 
@@ -59,7 +59,7 @@ static void test_hpf(void **state) {
         harness_free(s.h);
 }
 
-/* What the service does for policies that go over several devices. */
+/* Plays the service for policies that order several devices: tells each device the others' highest level. */
 static void tell_levels(Tasks *s, size_t n) {
         for (size_t i = 0; i < n; i++) {
                 int level = POLICY_LEVEL_NONE;
@@ -81,7 +81,7 @@ static void test_hhpf(void **state) {
         tasks_add(&s[0], 0, 12 * MS, at_priority(0));
         tasks_add(&s[1], 5 * MS, 4 * MS, at_priority(3));
         tasks_add(&s[1], 0, 12 * MS, at_priority(0));
-        tasks_add(&s[0], 7 * MS, 1 * MS, at_priority(3)); /* an equal does not wait */
+        tasks_add(&s[0], 7 * MS, 1 * MS, at_priority(3)); /* an equal of another device does not wait */
         for (size_t ms = 0; ms < 20; ms++)
                 for (size_t i = 0; i < 2; i++) {
                         tasks_run(&s[i], MS);
@@ -93,7 +93,7 @@ static void test_hhpf(void **state) {
         harness_free(s[1].h);
 }
 
-/* Of other policies nothing of this means anything. */
+/* Other policies ignore the levels of other devices. */
 static void test_hpf_is_of_one_device(void **state) {
         const PolicyConfig c = bare_config(4 * MS);
         Tasks s = {.h = policy_new("hpf", &c)};
@@ -133,14 +133,14 @@ static void test_awf(void **state) {
         tasks_add(&s, 3 * MS, EVER, active);
         tasks_run(&s, 6 * MS);
 
-        /* Another window. */
+        /* The active session changes. */
         harness_set(s.t[0].job, active);
         harness_set(s.t[1].job, settings());
         harness_dispatch(s.h);
         tasks_run(&s, 6 * MS);
         assert_string_equal(s.line[0], "aaabbbaaaaaa");
 
-        /* None: all others take turns. */
+        /* No session is active: all clients take turns. */
         harness_set(s.t[0].job, settings());
         harness_dispatch(s.h);
         tasks_run(&s, 8 * MS);
@@ -161,18 +161,18 @@ static void test_kedf(void **state) {
         const PolicyConfig c = bare_config(2 * MS);
         Tasks s = {.h = policy_new("kedf", &c)};
 
-        tasks_add(&s, 0, 6 * MS, settings()); /* no deadline: last, in turns */
+        tasks_add(&s, 0, 6 * MS, settings()); /* no deadline: last, sharing in turns */
         tasks_add(&s, 0, 6 * MS, settings());
         tasks_add(&s, 1 * MS, 5 * MS, due_in(20 * MS));
-        tasks_add(&s, 3 * MS, 2 * MS, due_in(4 * MS));   /* earlier: at once */
-        tasks_add(&s, 4 * MS, 2 * MS, due_in(500 * MS)); /* later: behind */
+        tasks_add(&s, 3 * MS, 2 * MS, due_in(4 * MS));   /* earlier deadline: at once */
+        tasks_add(&s, 4 * MS, 2 * MS, due_in(500 * MS)); /* later deadline: behind */
         tasks_run(&s, 22 * MS);
         assert_string_equal(s.line[0], "accddccceeabbaabbaabb.");
         harness_free(s.h);
 }
 
-/* EDF on k places, offline: at every moment the k earliest deadlines of those that have arrived. One millisecond after
- * the other, in which nothing arrives. */
+/* EDF on k places, offline: at every moment the k arrived pieces with the earliest deadlines run. Goes by milliseconds;
+ * pieces arrive only between them. */
 typedef struct Piece {
         uint64_t arrive, work, deadline, left, done; /* ms */
 } Piece;
@@ -204,7 +204,7 @@ static bool edf_meets_all(Piece *p, size_t n, size_t k) {
         return all;
 }
 
-/* Deadlines that differ: what equals do is not EDF's to say. */
+/* Pieces with different deadlines, because EDF does not order equal ones. */
 static void random_pieces(Random *r, Piece *p, size_t n) {
         for (size_t i = 0; i < n; i++) {
                 bool again;
@@ -240,14 +240,14 @@ static bool kedf_is_edf(uint64_t seed, uint32_t k) {
         return feasible;
 }
 
-/* If all deadlines can be met on one place, EDF meets them (Dertouzos); and kedf is EDF, to the end of each piece. */
+/* If all deadlines can be met on one place, EDF meets them (Dertouzos); and kedf ends each piece when EDF does. */
 static void test_kedf_meets_what_edf_meets(void **state) {
         size_t n_feasible = 0;
 
         for (uint64_t seed = 1; seed <= 150; seed++)
                 for (uint32_t k = 1; k <= 3; k++)
                         n_feasible += kedf_is_edf(seed, k) && k == 1;
-        assert_in_range(n_feasible, 30, 120); /* of both kinds there were many */
+        assert_in_range(n_feasible, 30, 120); /* there were many feasible and many infeasible cases */
 }
 
 /* --- lax --- */
@@ -263,10 +263,10 @@ static void test_lax(void **state) {
         Task *t = tasks_add(&s, 2 * MS, 3 * MS, lax);
         t->pause_ns = 4 * MS;
         tasks_run(&s, 30 * MS);
-        /* Comes at 2, may wait for 7; is done at 12, comes at 16, and so on. */
+        /* b comes at 2, may wait for 7 ms, is done at 12, comes again at 16, and so on. */
         assert_string_equal(s.line[0], "aaaaaaaaabbbaaaaaaaaaaabbbaaaa");
 
-        /* To the nanosecond. */
+        /* The wait is exact to the nanosecond. */
         harness_free(s.h);
         s = (Tasks){.h = policy_new("lax", &c)};
         tasks_add(&s, 0, EVER, at_priority(0));
@@ -276,7 +276,7 @@ static void test_lax(void **state) {
         harness_free(s.h);
 }
 
-/* Alone it does not wait, and asks for no wake-up when its laxity ends. Priorities do not fall, either. */
+/* A task alone does not wait, and its laxity's end needs no wake-up. Priorities do not fall, either. */
 static void test_lax_alone(void **state) {
         const PolicyConfig c = bare_config(50 * MS);
         Tasks s = {.h = policy_new("lax", &c)};
@@ -299,7 +299,7 @@ static void test_lax_alone(void **state) {
 
 static uint32_t cfs_slice_weight[TASKS_MAX];
 
-/* No two who always have work are further apart than a slice of each. */
+/* Checks that the run times of tasks that always have work differ by at most a slice of each. */
 static void look_at_spread(Tasks *s) {
         for (size_t i = 0; i < s->n; i++)
                 for (size_t j = 0; j < s->n; j++) {
@@ -339,7 +339,7 @@ static void test_cfs(void **state) {
         tasks_run(&s, 16 * MS);
         assert_string_equal(s.line[0], "aabbaaaabbaaaaaa");
 
-        /* A task that comes late is owed nothing of before, and is not kept waiting for it, either. */
+        /* A task that comes late gets no time for the past, and does not have to wait for it, either. */
         tasks_run(&s, 84 * MS);
         harness_free(s.h);
 
@@ -360,7 +360,7 @@ static void test_cfs_priority(void **state) {
 
         nice.nice = 5;
         tasks_add(&s, 0, EVER, nice);
-        tasks_add(&s, 0, EVER, at_priority(5)); /* which is no step above its node */
+        tasks_add(&s, 0, EVER, at_priority(5)); /* a priority inside the node counts for nothing */
         tasks_run(&s, 4 * NSEC_PER_SEC);
         double ratio = (double) s.t[0].ran_ns / (double) s.t[1].ran_ns;
         assert_true(ratio > 3.0 && ratio < 3.1);
@@ -424,7 +424,7 @@ static void test_up_parts_hold(void **state) {
                 }
 }
 
-/* What one does not use is the others', in relation. */
+/* The others divide the time that one does not use, by their parts. */
 static void test_up_shares_what_is_left(void **state) {
         const PolicyConfig c = bare_config(10 * MS);
         Tasks s = {.h = policy_new("up", &c)};
@@ -457,13 +457,13 @@ static void test_mlfq(void **state) {
         harness_free(s.h);
 }
 
-/* Tasks that need little go before those that need all; these have what is left, and are not starved of that. */
+/* Tasks that need little go before those that use all they get; the latter have the rest, and are not starved. */
 static void test_mlfq_starves_nobody(void **state) {
         const PolicyConfig c = bare_config(5 * MS);
         Tasks s = {.h = policy_new("mlfq", &c)};
         Task *interactive, *batch[3];
 
-        /* These alone would use up the device: no task below them would ever run. */
+        /* These tasks alone would use up the device, so that no task below them would ever run. */
         for (size_t i = 0; i < 2; i++) {
                 Task *busy = tasks_add(&s, i * MS, 4 * MS, settings());
 
@@ -476,7 +476,7 @@ static void test_mlfq_starves_nobody(void **state) {
         for (size_t i = 0; i < 3; i++)
                 batch[i]->pause_ns = 1;
         tasks_run(&s, 60 * NSEC_PER_SEC);
-        /* Of each turn of another at the top no more than a slice. */
+        /* A task waits for no more than a slice of each other task at the top. */
         assert_true(interactive->longest_ns <= 500 * NSEC_PER_USEC + 25 * (uint64_t) MS);
         assert_true(interactive->n_done >= 500);
         for (size_t i = 0; i < 3; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Patience with late gaps: the credit and its bound; and what becomes of shares, in virtual time
+ * Patience with late gaps: the credit, its bound, and its effect on shares, in virtual time
  */
 
 #include <setjmp.h>
@@ -61,7 +61,7 @@ static void test_nothing_foreseen(void **state) {
         assert_int_equal(patience_begin_gap(&p, USEC, LIMIT), 101 * USEC);
 }
 
-/* Whatever the gaps are, and whatever becomes of the limit. */
+/* The bound holds for any gaps and any changes of the limit. */
 static void test_bound(void **state) {
         for (uint64_t seed = 0; seed < 200; seed++) {
                 Random r = {.state = seed};
@@ -109,7 +109,8 @@ static bool granted(const Job *j) {
         return j->grant.verdict == VERDICT_RUN;
 }
 
-/* 20 launches of 100 us with gaps of 50: 62.5 us are foreseen. It has had the place for 3 ms, alone. */
+/* Makes a job with 20 launches of 100 us and gaps of 50 us, for which the policy expects 62.5 us. The job has had the
+ * place for 3 ms, alone. */
 static Job *learn(Harness *h, uint32_t weight) {
         Job *j = harness_add(h, (PolicySettings){.weight = weight});
 
@@ -145,11 +146,11 @@ static void test_late_gap(void **state) {
         harness_run(h, 1);
         assert_true(!granted(j) && granted(other));
 
-        /* The whole wait is within the bound: of the time in places, in which this wait is, too. */
+        /* The wait is within the bound, a part of the job's time in places, which includes this wait. */
         assert_true(wake_ns - idle_ns - 62500 <= (3 * MSEC + 100 * USEC) / 100);
 }
 
-/* A gap that is late by less takes only that, and the place is not lost. */
+/* A gap that is late by less than the credit uses up only that, and the job keeps its place. */
 static void test_late_gaps_one_by_one(void **state) {
         _cleanup_(harness_freep)
         Harness *h = make();
@@ -166,7 +167,7 @@ static void test_late_gaps_one_by_one(void **state) {
         }
 }
 
-/* Where all weights are equal nothing idles, however much credit there is. */
+/* Where all weights are equal no place is kept, however much credit there is. */
 static void test_equals_do_not_idle(void **state) {
         _cleanup_(harness_freep)
         Harness *h = make();
@@ -185,7 +186,7 @@ static void test_equals_do_not_idle(void **state) {
 
 /* --- shares --- */
 
-/* What was launched before there was contention is paid for first. */
+/* Launches from before the contention are paid for in this time. */
 #define WARM_UP (5 * NSEC_PER_SEC)
 #define RUN     (5 * NSEC_PER_SEC)
 
@@ -206,8 +207,8 @@ static uint64_t done_in(const SimTenant *t, uint64_t ns) {
         return t->n_done - before;
 }
 
-/* 5 us synchronous, of which one gap in 10 ms is late, beside launches of 10 ms. Returns what it gets done, as a part
- * of what it does alone. */
+/* Runs a tenant of 5 us launches, with one late gap in 10 ms, beside launches of 10 ms. Returns its completed work as a
+ * part of what it completes alone. */
 static double short_beside_long(uint64_t late_ns, SimPattern pattern, uint64_t share_ns) {
         uint64_t alone, done;
         SimTenant *t;
@@ -238,7 +239,7 @@ static void test_short_beside_long(void **state) {
                 }
 }
 
-/* A tenant that is late more often than a hundredth is worth loses its place as before, and is not waited for. */
+/* A tenant whose lateness exceeds the credit of a hundredth loses its place as before. */
 static void test_late_too_often(void **state) {
         double part = short_beside_long(MSEC, SIM_SYNC, 0);
 

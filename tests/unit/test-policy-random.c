@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * A policy under random events: every step against the contract and against the oracle; and some of it once more, from
- * a tape
+ * A policy under random events: every step is checked against the contract and the oracle, and some scenarios are
+ * played again from a tape
  *
  * Each scenario is made from its seed alone. `test-policy-random POLICY SEED` runs that one.
  */
@@ -17,7 +17,7 @@
 #include "policy-harness.h"
 #include "tape-check.h"
 
-#define SCENARIOS 1000U /* of tree, which has most to decide; of others a part */
+#define SCENARIOS 1000U /* for tree, which has most to decide; fewer for others */
 #define STEPS     160U
 
 /* One scenario in so many is put on a tape, and played again. */
@@ -93,14 +93,14 @@ static PolicyNodeSettings random_node_settings(Random *r, const Scenario *s) {
         return settings;
 }
 
-/* NULL, the root, as any other. */
+/* Any node of the harness, or NULL, the root. */
 static HarnessNode *random_node(Random *r, const Harness *h) {
         uint64_t i = random_range(r, 0, h->n_nodes);
 
         return i < h->n_nodes ? h->nodes[i] : NULL;
 }
 
-/* A name that no present node has, or none: some of the nodes that are gone come back. */
+/* A name that no present node has, or none: so some removed nodes come back. */
 static const char *random_name(Random *r, const Harness *h, const HarnessNode *parent) {
         static const char *const names[] = {"a", "b", "c", "d"};
         const char *name = random_chance(r, 10) ? NULL : names[random_range(r, 0, ELEMENTSOF(names) - 1)];
@@ -111,7 +111,7 @@ static const char *random_name(Random *r, const Harness *h, const HarnessNode *p
         return name;
 }
 
-/* Another of the same name takes its place. */
+/* Replaces a node by another of the same name. */
 static void random_restart(Random *r, Harness *h, const Scenario *s) {
         HarnessNode *n = h->nodes[random_range(r, 0, h->n_nodes - 1)], *parent = n->parent;
         PolicyNodeSettings settings = n->settings;
@@ -232,7 +232,7 @@ static HarnessSeen run_scenario(uint64_t seed, TapeCheck *tape) {
         for (size_t i = 0; i < STEPS; i++) {
                 for (uint64_t n = random_log(&r, 1, 4); n > 0; n--) {
                         random_event(&r, h, &s);
-                        if (s.late_percent > 0 && random_chance(&r, 10)) /* a batch that took its time */
+                        if (s.late_percent > 0 && random_chance(&r, 10)) /* the caller's batch took long */
                                 harness_pass(h, random_log(&r, 1, 100 * NSEC_PER_USEC));
                 }
                 harness_dispatch(h);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Long-run shares on a simulated device: what the weights say, within 2 %
+ * Long-run shares on a simulated device: by weight, within 2 %
  */
 
 #include <inttypes.h>
@@ -39,7 +39,7 @@ static double run_ns(const Worker *w) {
         return (double) w->job->usage.run_ns;
 }
 
-/* All workers always have work: run times are as the weights, no worker above one slot. */
+/* All workers always have work: run times are in proportion to the weights, up to one slot for each. */
 static void test_busy(void **state) {
         for (uint64_t seed = 1; seed <= 200; seed++) {
                 Random r = {.state = seed};
@@ -56,7 +56,7 @@ static void test_busy(void **state) {
                         least = MIN(least, (uint64_t) w);
                 }
 
-                /* The lightest gets 100 slices: one is half of what it may be off by. */
+                /* The lightest gets 100 slices: one slice is half of the tolerance. */
                 uint64_t ns = (SANITIZED ? 60 : 100) * c.timeslice_ns * sum / least;
                 _cleanup_(harness_freep)
                 Harness *h = harness_new(&c, false, seed);
@@ -84,7 +84,7 @@ static void test_extreme_weights(void **state) {
         device_run(&d, h, ns);
         check_share(0, 0, run_ns(d.workers + 0), (double) ns / 10001, (double) ns / 10001 * TOLERANCE);
         check_share(0, 1, run_ns(d.workers + 1), (double) ns * 10000 / 10001, (double) ns * 0.0001);
-        assert_true(h->step < 10000); /* a heavy one does not ask for a wake-up every slice */
+        assert_true(h->step < 10000); /* a heavy worker causes no wake-up at each slice */
 }
 
 static Worker random_worker(Random *r) {
@@ -103,8 +103,8 @@ static Worker random_worker(Random *r) {
 
 /* Workers sleep and wake: each gets what it would have got on the fluid device. Bursts and pauses follow from what a
  * worker gets, so that the two devices drift apart by more than slices explain: a few by up to 3 % of the device, on
- * average by much less. Workers that always have work share among each other as the weights say, whichever others come
- * and go. */
+ * average by much less. Workers that always have work share by weight among each other, whichever others come and
+ * go. */
 static void test_sleepers(void **state) {
         double sum = 0;
         size_t n = 0, n_pairs = 0;
@@ -116,7 +116,7 @@ static void test_sleepers(void **state) {
                 uint64_t ns = 4 * NSEC_PER_SEC;
                 Device d = {.n = random_range(&r, 2, 8)};
 
-                c.linger_ns = 0; /* the fluid device is never kept */
+                c.linger_ns = 0; /* the fluid device keeps no places */
                 const Worker *busy = NULL;
 
                 for (size_t i = 0; i < d.n; i++)
@@ -149,7 +149,7 @@ static void test_sleepers(void **state) {
         assert_true(n_pairs > 5);
 }
 
-/* Sleeping for ever so long earns nothing: afterwards the sleeper gets its share, and no more. */
+/* Sleeping earns nothing, however long: afterwards the sleeper gets its share, and no more. */
 static void test_no_hoarding(void **state) {
         PolicyConfig c = no_floor(1, NSEC_PER_MSEC);
         _cleanup_(harness_freep)
@@ -171,8 +171,8 @@ static void test_no_hoarding(void **state) {
         assert_in_range(b->usage.run_ns - before, 9 * NSEC_PER_MSEC, 11 * NSEC_PER_MSEC);
 }
 
-/* Nor does leaving and coming back wash away what was had too much: an entity that goes idle just before the end of
- * each of its slices, and is back at once, gets no more than its share. */
+/* Nor does leaving and coming back remove a debt: an entity that goes idle just before the end of each of its slices,
+ * and is back at once, gets no more than its share. */
 static void test_no_washing(void **state) {
         PolicyConfig c = no_floor(1, NSEC_PER_MSEC);
         Device d = {
@@ -192,7 +192,7 @@ static void test_no_washing(void **state) {
                 check_share(0, i, run_ns(d.workers + i), (double) ns / 3, (double) ns / 3 * TOLERANCE);
 }
 
-/* A tier gets what those above leave, divided by weight; those above get all they want, but for nothing. */
+/* A tier divides by weight the time that the tiers above leave; those get all that they want. */
 static void test_tiers(void **state) {
         for (uint64_t seed = 1; seed <= 40; seed++) {
                 Random r = {.state = seed};
@@ -227,7 +227,8 @@ static void test_tiers(void **state) {
         }
 }
 
-/* Below a tier that never rests each worker gets a turn in rotation, and all turns together cost what they may. */
+/* Below a tier that never rests each worker gets a turn in rotation, and all turns together stay within the floor's
+ * part. */
 static void test_floor(void **state) {
         for (uint64_t seed = 1; seed <= 20; seed++) {
                 Random r = {.state = seed};

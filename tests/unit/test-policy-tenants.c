@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What a tenant cannot win, whatever the policy: by being many, by starting again, or by what a device was told before
+ * A tenant gains nothing under any policy by many processes, by starting again, or by a device's former policy
  *
  * The oracle and the contract look on at every step (policy-harness.h).
  */
@@ -17,7 +17,7 @@
 #define MS   NSEC_PER_MSEC
 #define EVER (NSEC_PER_SEC * 3600 * 24 * 365)
 
-/* Nothing but the ordering decides: there is no floor, and no entity is waited for. */
+/* A configuration where only the ordering decides: there is no floor, and no place is kept. */
 static PolicyConfig bare_config(uint64_t timeslice_ns) {
         PolicyConfig c = POLICY_CONFIG_DEFAULT;
 
@@ -52,7 +52,7 @@ static bool is_policy(const PolicyOps *ops, const char *name) {
         return streq(ops->name, name);
 }
 
-/* In mlfq who is one goes up a second after it went down, and some of many are always about to. */
+/* In mlfq a task goes up a second after it went down, and of many tasks some are always about to. */
 static double least_share(const PolicyOps *ops) {
         return is_policy(ops, "mlfq") ? 0.47 : 0.48;
 }
@@ -85,7 +85,7 @@ static void test_many_get_no_more(void **state) {
         }
 }
 
-/* Groups of its own count for no more than its processes do. */
+/* A tenant's own groups count for no more than its processes do. */
 static void test_groups_get_no_more(void **state) {
         FOR_EACH_POLICY(ops) {
                 const PolicyConfig c = bare_config(5 * MS);
@@ -102,7 +102,7 @@ static void test_groups_get_no_more(void **state) {
         }
 }
 
-/* Without other users no user loses by it: an interactive task stays before what its user runs beside it. */
+/* Without other users no user loses by it: an interactive task stays before its user's other tasks. */
 static void test_mlfq_among_ones_own(void **state) {
         const PolicyConfig c = bare_config(5 * MS);
         Tasks s = {.h = harness_new_policy(policy_find("mlfq"), &c, true, 1)};
@@ -198,7 +198,7 @@ static void test_other_slice(void **state) {
         FOR_EACH_POLICY(ops) {
                 PolicyConfig c = bare_config(1000 * MS);
                 Tasks s = {.h = harness_new_policy(ops, &c, true, 1)};
-                bool doubles = is_policy(ops, "mlfq"); /* they go down under way */
+                bool doubles = is_policy(ops, "mlfq"); /* tasks go down while they run */
 
                 tasks_add(&s, 0, EVER, POLICY_SETTINGS_DEFAULT);
                 tasks_add(&s, 0, EVER, POLICY_SETTINGS_DEFAULT);
@@ -233,8 +233,8 @@ static void test_month(void **state) {
         }
 }
 
-/* A task that had the critical priority, was waited for a moment, and did not come has its own priority again. It is
- * then not granted in advance, and others are not bounded for it. */
+/* A task with the critical priority goes idle, and its place is kept for a moment. Then it has its own priority again,
+ * is not granted in advance, and bounds no others. */
 static void test_idler_is_not_critical(void **state) {
         PolicyConfig c = bare_config(2 * MS);
         PolicySettings lax = POLICY_SETTINGS_DEFAULT;
@@ -251,7 +251,7 @@ static void test_idler_is_not_critical(void **state) {
         tasks_run(&s, 100 * MS);
         for (size_t i = 0; i < 50; i++) {
                 tasks_run(&s, MS / 10);
-                if (!t->job->ready) /* it stays away from now on */
+                if (!t->job->ready) /* it stays idle from now on */
                         t->next_ns = NSEC_INFINITY;
         }
         tasks_run(&s, 20 * MS);

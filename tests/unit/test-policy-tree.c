@@ -3,8 +3,8 @@
 /*
  * The tree policy, one rule of the contract at a time
  *
- * The harness checks every invariant and compares with the oracle after each dispatch; the cases here are what a reader
- * of policy.h would expect in a particular situation.
+ * The harness checks every invariant and compares with the oracle after each dispatch; the cases here show policy.h's
+ * rules in particular situations.
  */
 
 #include <setjmp.h>
@@ -15,7 +15,7 @@
 
 #include "policy-harness.h"
 
-/* The figures below are worked out for slices of 5 ms. */
+/* The figures below are computed for slices of 5 ms. */
 static PolicyConfig config_with_short_slices(void) {
         PolicyConfig c = POLICY_CONFIG_DEFAULT;
 
@@ -133,14 +133,14 @@ static void test_equals_take_slices(void **state) {
                 assert_true(granted(i % 2 ? a : b) && !granted(i % 2 ? b : a));
         }
 
-        /* One goes: the bound stays as long as that is recent, then the device is the other's alone. */
+        /* One job goes idle: the bound stays while that is recent, then the device is the other's alone. */
         idle(b);
         harness_run(h, 99 * MSEC);
         assert_int_equal(a->grant.threshold, h->config.threshold);
         harness_run(h, 2 * MSEC);
         assert_int_equal(a->grant.threshold, 0);
 
-        /* Gone for good, the bound goes at once. */
+        /* If the job is removed, the bound ends at once. */
         ready(b);
         assert_int_equal(a->grant.threshold, h->config.threshold);
         harness_remove(b);
@@ -167,7 +167,7 @@ static void test_own_threshold(void **state) {
         assert_int_equal(a->grant.threshold, 0);
 }
 
-/* The one that a higher tier interrupted goes on where it was, and its slice is not begun anew. */
+/* A job that a higher tier interrupted goes on with the rest of its slice. */
 static void test_interrupted_slice(void **state) {
         _cleanup_(harness_freep)
         Harness *h = make(1);
@@ -196,7 +196,7 @@ static void test_sticky(void **state) {
         (void) add(h, 1);
         ready(a);
         idle(a);
-        assert_true(granted(a) && !granted(b)); /* ran last, and no other job is ready */
+        assert_true(granted(a) && !granted(b)); /* a ran last, and no other job is ready */
         ready(b);
         assert_true(granted(b) && !granted(a));
         idle(b);
@@ -238,7 +238,7 @@ static void test_advance_is_bounded(void **state) {
         idle(last);
         assert_int_equal(count_granted(jobs, ELEMENTSOF(jobs)), POLICY_ADVANCE_MAX);
 
-        /* A new highest tier takes the advance from them. */
+        /* With a new highest tier they are no longer granted in advance. */
         Job *top = add(h, 4);
         harness_dispatch(h);
         assert_int_equal(count_granted(jobs, ELEMENTSOF(jobs)), 1);
@@ -249,7 +249,7 @@ static void test_advance_is_bounded(void **state) {
         assert_false(granted(jobs[ELEMENTSOF(jobs) - POLICY_ADVANCE_MAX - 1]));
 }
 
-/* A crowd of sleepers, all with something owed: the latest are remembered. The oracle knows which. */
+/* A crowd of sleepers, all with a credit or a debt: the latest are remembered. The oracle computes which. */
 static void test_many_sleepers(void **state) {
         PolicyConfig c = config_with_short_slices();
 
@@ -280,7 +280,7 @@ static void test_concurrency(void **state) {
         ready(low);
         assert_true(!granted(low)); /* a free place is not given to a lower tier */
         ready(b);
-        assert_int_equal(a->grant.threshold, 0); /* no job waits for either */
+        assert_int_equal(a->grant.threshold, 0); /* no job waits for a or b */
         assert_true(granted(a) && granted(b));
         ready(c);
         assert_true(granted(a) && granted(b) && !granted(c));
@@ -296,7 +296,8 @@ static void test_concurrency(void **state) {
         assert_true(granted(a) && granted(b) && granted(c) && !granted(low));
 }
 
-/* A heavy one that was made to wait comes first when it is back; a light one does not interrupt a heavy one's slice. */
+/* A heavy job with time to make up for comes first when it is back; a light job does not interrupt a heavy one's
+ * slice. */
 static void test_wake_up(void **state) {
         _cleanup_(harness_freep)
         Harness *h = make(1);
@@ -336,7 +337,7 @@ static void test_starved(void **state) {
         assert_true(granted(a) && !granted(b));
         assert_int_equal(high->usage.wait_ns, 0);
 
-        /* A turn ends with its owner's work, and no other begins before its time. */
+        /* A turn ends with its owner's work, and the next one begins at its own time. */
         idle(a);
         assert_true(!granted(a) && !granted(b));
         harness_run(h, 999 * MSEC);
@@ -377,7 +378,7 @@ static void test_linger(void **state) {
         ready(low);
         ready(high);
         idle(high);
-        assert_true(granted(low)); /* nothing is known of it yet */
+        assert_true(granted(low)); /* no gap is known yet */
         burst(high, 10, 80 * USEC);
 
         ready(high);
@@ -400,7 +401,7 @@ static void test_linger(void **state) {
         idle(equal);
         assert_true(!granted(low));
 
-        /* Turned off under way, it ends at once. */
+        /* If it is turned off meanwhile, the keeping ends at once. */
         PolicyConfig c = h->config;
         c.linger_ns = 0;
         harness_configure(h, &c);
@@ -426,7 +427,8 @@ static void test_linger_unlearns(void **state) {
         assert_true(granted(low));
 }
 
-/* The caller was away for an hour: it is accounted in full, charged to no job, and fair again at once. */
+/* The caller was away for an hour: the time is accounted in full, changes no shares, and the policy is fair again at
+ * once. */
 static void test_time_jumps(void **state) {
         PolicyConfig c = config_with_short_slices();
 
@@ -448,8 +450,8 @@ static void test_time_jumps(void **state) {
         assert_in_range(b->usage.run_ns, 15 * MSEC, 25 * MSEC);
 }
 
-/* The caller comes late, by many slices, at every end of a slice of one of two: what that one ran is charged, and made
- * good. */
+/* The caller comes late, by many slices, at every end of a slice of one of two: the late job's time is charged, and
+ * made up for. */
 static void test_late(void **state) {
         PolicyConfig c = config_with_short_slices();
 
@@ -469,7 +471,7 @@ static void test_late(void **state) {
         assert_in_range(b->usage.run_ns, a->usage.run_ns / 100 * 98, a->usage.run_ns / 100 * 102);
 }
 
-/* Times of a caller whose clock went back are ignored. */
+/* A caller's clock goes back: such times are ignored. */
 static void test_time_goes_back(void **state) {
         _cleanup_(harness_freep)
         Harness *h = make(1);
@@ -502,7 +504,8 @@ static void test_settings_out_of_range(void **state) {
         assert_true(granted(b));
 }
 
-/* Freed in each state it can be in: running, waiting, owed a turn, lingered for, last, granted in advance, held. */
+/* Frees an entity in each of its states: running, waiting, owed a turn, lingered for, last, granted in advance,
+ * held. */
 static void test_free_in_any_state(void **state) {
         for (unsigned which = 0; which < 7; which++) {
                 _cleanup_(harness_freep)

@@ -30,7 +30,7 @@ static void test_names(void **state) {
         assert_true(preemption_from_string("yes") < 0);
 }
 
-/* The dearer of draining and taking off is what is not done. */
+/* The cheaper of draining and taking off is chosen. */
 static void test_costs(void **state) {
         PreemptionInput in = stoppable;
 
@@ -41,10 +41,10 @@ static void test_costs(void **state) {
         assert_int_equal(level(in), LEVEL_GATE);
         in.drain_ns = 0;
         assert_int_equal(level(in), LEVEL_GATE);
-        in.held_ns = UINT64_MAX; /* nothing to be taken off, however long */
+        in.held_ns = UINT64_MAX; /* no launch to be taken off, however long the hold */
         assert_int_equal(level(in), LEVEL_GATE);
 
-        /* What was never measured is tried. */
+        /* A driver that was never measured is tried. */
         in = (PreemptionInput){.max_level = LEVEL_DEQUEUE, .drain_ns = 1};
         assert_int_equal(level(in), LEVEL_DEQUEUE);
         in.drain_ns = PREEMPTION_UNKNOWN;
@@ -79,7 +79,7 @@ static void test_eager(void **state) {
         assert_int_equal(level(in), LEVEL_GATE);
 }
 
-/* A wrong or missing estimate is found out by waiting as long as the other way would have cost. */
+/* A wrong or missing estimate is noticed by waiting for as long as the other way would have cost. */
 static void test_patience(void **state) {
         static const uint64_t drains[] = {1, 100, PREEMPTION_UNKNOWN};
 
@@ -123,7 +123,7 @@ static void test_limits(void **state) {
         in.setting = PREEMPTION_INTERRUPT;
         assert_int_equal(level(in), LEVEL_INTERRUPT);
 
-        /* No further than the process can, and one that cannot at all is gated. */
+        /* The level is at most the process's own; a process without any is held at the gate. */
         in.max_level = LEVEL_DEQUEUE;
         assert_int_equal(level(in), LEVEL_DEQUEUE);
         in.max_level = LEVEL_GATE;
@@ -152,7 +152,7 @@ static void test_privileged(void **state) {
         PreemptionInput in = stoppable;
         PreemptionChoice c;
 
-        /* Where the process can do it, it does. */
+        /* Where the process can take its queue off itself, it does. */
         in.setting = PREEMPTION_PRIVILEGED;
         in.privileged = true;
         assert_int_equal(level(in), LEVEL_INTERRUPT);
@@ -171,7 +171,7 @@ static void test_privileged(void **state) {
         assert_int_equal(level(in), LEVEL_GATE);
         assert_int_equal(preemption_patience(&in), 100);
 
-        /* Only if asked for, and to be had. */
+        /* The privileged level is used only where it is asked for and available. */
         in.drain_ns = 1000;
         in.privileged = false;
         assert_int_equal(level(in), LEVEL_GATE);
@@ -182,7 +182,7 @@ static void test_privileged(void **state) {
         assert_int_equal(level(in), LEVEL_GATE);
 }
 
-/* Of two settings the one that allows less counts, whichever is whose. */
+/* Of two settings the one that allows less counts, in either order. */
 static void test_combine(void **state) {
         for (Preemption a = 0; a < _PREEMPTION_MAX; a++)
                 for (Preemption b = 0; b < _PREEMPTION_MAX; b++) {

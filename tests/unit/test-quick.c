@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Quick queues: which need not tell their edges, what others hear of them, and when they have to tell edges again
+ * Quick queues: which queues need not report edges, their effect on others, and when they have to report edges again
  */
 
 #include <sys/eventfd.h>
@@ -16,16 +16,16 @@
 #define LAUNCH_NS (10 * NSEC_PER_USEC)
 #define PAUSE_NS  (5 * NSEC_PER_USEC)
 
-/* One who launches by a gate, as a shim does, and one who does not. */
+/* A client that launches through a gate, as a shim does, and one that does not. */
 typedef struct Pair {
         Manager *m;
         Process a, b;
         Queue *q, *other;
         Gate *g;
-        uint64_t ran_ns; /* what its launches took */
+        uint64_t ran_ns; /* time of its launches */
 } Pair;
 
-/* Takes what was said, as the service's loop does. Returns whether anything was. */
+/* Reads the client's edges, as the service's loop does. Returns whether there were any. */
 static bool hear(Process *p, Queue *q) {
         eventfd_t n = 0;
         bool any = eventfd_read(p->client->wake, &n) == 0;
@@ -74,7 +74,7 @@ static void launch(Pair *p) {
         gate_complete(p->g, 1, LAUNCH_NS);
 }
 
-/* Launches that are waited for, with a pause after each; all that is said is heard. Returns how often anything was. */
+/* Makes n launches, each with a wait and a pause, and reads all edges. Returns how often there were any. */
 static unsigned launches(Pair *p, unsigned n, uint64_t pause_ns) {
         unsigned heard = 0;
 
@@ -95,7 +95,7 @@ static void become_quick(Pair *p) {
         assert_string_equal(queue_watched(p->q), "looks");
 }
 
-/* As the timer has it. */
+/* Makes the next look at its due time. */
 static void time_to_look(Manager *m) {
         uint64_t looked_at = m->quick.looked_at;
         assert_true(m->quick.n > 0 && m->quick.due.at != NSEC_INFINITY);
@@ -113,11 +113,11 @@ static uint64_t run_ns(const Queue *q) {
         return u.run_ns;
 }
 
-/* It tells nothing, and is charged for what its launches took. */
+/* A quick queue reports nothing, and is charged for its launches' time. */
 static void test_tells_nothing(void **state) {
         Pair p = pair_of(10);
 
-        /* It wants the device, and has nothing in flight. */
+        /* The other client wants the device, and has nothing in flight. */
         atomic_store(&p.other->page_slot->waiters, 1);
         begin(p.other);
         become_quick(&p);
@@ -136,13 +136,13 @@ static void test_tells_nothing(void **state) {
         assert_true(looks > 500 * LAUNCH_NS / QUICK_LOOK_NS / 2);
         assert_true(p.q->quick.is);
 
-        /* The gate and the clock take some of it, too. */
+        /* The gate and the clock take some of the time, too. */
         uint64_t told = run_ns(p.q) - before;
         assert_in_range(told, p.ran_ns - p.ran_ns / 50, p.ran_ns + p.ran_ns / 5);
         pair_done(&p);
 }
 
-/* Its end is heard of by a look, which counts when the pause did not just begin; then it tells when it is ready
+/* A look notices that the queue is idle, unless the pause has just begun; then the queue reports when it is ready
  * again. */
 static void test_idle(void **state) {
         Pair p = pair_of(10);
@@ -195,8 +195,7 @@ static void test_pause(void **state) {
         pair_done(&p);
 }
 
-/* A queue that comes while the quick one has not been looked at for long has it looked at: no queue waits for an idle
- * one. */
+/* A new queue causes a look at a quick one that was not looked at for long: no queue waits for an idle one. */
 static void test_other_comes(void **state) {
         Pair p = pair_of(10);
 
@@ -213,7 +212,7 @@ static void test_other_comes(void **state) {
         pair_done(&p);
 }
 
-/* A queue that is to be held is watched for everything first. What it did not tell is known then. */
+/* A queue to be held is first watched for all edges, and its unreported launches are then known. */
 static void test_held(void **state) {
         Pair p = pair_of(-10);
 
@@ -231,7 +230,7 @@ static void test_held(void **state) {
         assert_false(p.q->tail);
         finish(p.other);
 
-        /* It goes on as it was, as soon as it runs and has been heard of. */
+        /* It is quick again as soon as it runs and has reported an edge. */
         own_clock_pass(5 * NSEC_PER_MSEC);
         assert_true(p.q->quick.is);
         (void) launches(&p, 2, PAUSE_NS);
@@ -240,7 +239,7 @@ static void test_held(void **state) {
         pair_done(&p);
 }
 
-/* It launches now and then, and tells that again. */
+/* A queue that launches only now and then reports edges again. */
 static void test_slow(void **state) {
         Pair p = pair_of(10);
         unsigned n = 0;
@@ -279,7 +278,7 @@ static void test_alone(void **state) {
         pair_done(&p);
 }
 
-/* Two queues of one entity: what one does is no pause of the other's. */
+/* Two queues of one entity: neither is quick while the other one works, because its pauses are not the entity's. */
 static void test_two_of_one(void **state) {
         Pair p = pair_of(10);
         Queue *second = queue(&p.a, "d", 0);
@@ -298,7 +297,7 @@ static void test_two_of_one(void **state) {
         pair_done(&p);
 }
 
-/* Of one user's not more than so many are looked at. */
+/* The number of one user's queues that are looked at is bounded. */
 static void test_bound(void **state) {
         Pair p = pair_of(0);
         Process processes[QUICK_USER_MAX + 4];

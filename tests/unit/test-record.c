@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The record: nothing gets lost in it, and no client fills it
+ * The record: no time is lost in it, and no client fills it
  */
 
 #include <stdio.h>
@@ -38,7 +38,7 @@ static void frames_done(Frames *frames) {
         free(frames->f);
 }
 
-/* NULL: the others. */
+/* `group` NULL: the row of the others. */
 static const RecordGroup *find(const RecordFrame *f, const char *device, const char *group) {
         for (unsigned i = 0; i < f->n_devices; i++) {
                 const RecordDevice *d = f->devices + i;
@@ -85,7 +85,7 @@ static void test_frames(void **state) {
         assert_memory_equal(s.f[0]->devices[1].us, use, sizeof(use));
 }
 
-/* No frame, but the next begins behind the pause. */
+/* A pause makes no frame, and the next frame begins after it. */
 static void test_nothing(void **state) {
         _cleanup_(record_freep)
         Record *r = record_new(SEC);
@@ -123,7 +123,7 @@ static void test_since(void **state) {
         }
 }
 
-/* The ring goes round, and what is too old goes. */
+/* The ring wraps, and frames that are too old are dropped. */
 static void test_wrap(void **state) {
         _cleanup_(record_freep)
         Record *r = record_new(0);
@@ -194,7 +194,7 @@ static void test_clock(void **state) {
         assert_int_equal(sum(s.f[0], RECORD_RUN), 4);
 }
 
-/* One who has thousands of groups is one of two, and the sums are whole. */
+/* A user with thousands of groups counts as one of two users, and the sums are complete. */
 static void test_many_groups(void **state) {
         _cleanup_(record_freep)
         Record *r = record_new(0);
@@ -254,7 +254,7 @@ static void test_users_take_turns(void **state) {
         assert_in_range(n, 2, RECORD_GROUPS_MAX - MANY_USERS + 1);
 }
 
-/* Groups that come and go: their names last as long as the frames do, and a user has so many. */
+/* Groups come and go: their names are kept as long as their frames, and a user's names are bounded. */
 static void test_names(void **state) {
         _cleanup_(record_freep)
         Record *r = record_new(0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The known answer of xsched-demo's kernels: the short cut says what the long way says, and nothing else does
+ * The known answer of xsched-demo's kernels: the short computation equals the long one, and no other input gives it
  */
 
 #include <setjmp.h>
@@ -45,7 +45,7 @@ static void test_composition(void **state) {
         assert_int_equal(big.c, small.c);
 }
 
-/* One round, or one kernel, too few or too many does not go unnoticed. */
+/* One round or one kernel too few or too many is noticed. */
 static void test_sensitivity(void **state) {
         const uint64_t rounds = 50000;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Relays: what goes to and fro between a guest and the service
+ * Relays: messages between a guest and the service
  */
 
 #include <dirent.h>
@@ -50,7 +50,7 @@ static void test_whole_messages(void **state) {
         assert_int_equal(close_door(d, fd), 0);
 }
 
-/* As programs do that do not wait for an answer in between. */
+/* A guest sends all lines at once, without waiting for answers. */
 static void test_all_at_once(void **state) {
         static const char all[] = "\0AUTH\r\nBEGIN\r\n" FOUR FOUR "l\1";
         Door *d = open_door(64);
@@ -71,7 +71,7 @@ static void test_all_at_once(void **state) {
         assert_int_equal(close_door(d, fd), 0);
 }
 
-/* What the service sends along comes with its own message, also behind another one. */
+/* A descriptor from the service arrives with its own message, also behind another message. */
 static void test_descriptors_come_with_their_message(void **state) {
         static const char four[] = FOUR;
         int sent[2];
@@ -114,7 +114,7 @@ static void test_descriptors_come_with_their_message(void **state) {
         assert_int_equal(close_door(d, fd), 0);
 }
 
-/* As the kernel has it. */
+/* The kernel's struct sched_attr. */
 typedef struct Attributes {
         uint32_t size, policy;
         uint64_t flags;
@@ -124,7 +124,7 @@ typedef struct Attributes {
         uint32_t util_min, util_max;
 } Attributes;
 
-/* Who lets in, and who carries messages, does not wait for the slice of who has woken it. */
+/* The threads that let guests in and carry messages do not wait for the end of their waker's slice. */
 static void test_slices(void **state) {
         Attributes mine = {0}, a = {0};
         Door *d = open_door(64);
@@ -183,7 +183,7 @@ static void test_ends(void **state) {
         fd = connect_to_door();
         g = take(d);
         say(g.fd, "REJECTED\r\n", 10);
-        door_guest_done(&g); /* and what was said last is heard */
+        door_guest_done(&g); /* the last messages still arrive */
         hear(fd, "REJECTED\r\n", 10);
         assert_true(is_hung_up(fd));
         assert_int_equal(close_door(d, fd), 0);

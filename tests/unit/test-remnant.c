@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Remnants: what queues that are gone have left in flight is charged to the group that launched it
+ * Remnants: launches that removed queues left in flight are charged to the group that launched them
  */
 
 #include <signal.h>
@@ -20,7 +20,7 @@
 #include "tests/unit/arbiter-harness.h"
 #include "tests/unit/own-clock.h"
 
-/* Reading the clock takes time of its own; nothing here reads it so often. */
+/* Each read of the clock takes time; the tests read it less often than this. */
 #define SOME_READS (UINT64_C(1000) * OWN_CLOCK_READ_NS)
 
 static uint64_t ran(const Group *g) {
@@ -36,7 +36,7 @@ static void flush(Device *d) {
         check(d->manager);
 }
 
-/* Its launches, and what others do, take a while. Returns what was counted of the group. */
+/* Lets `ns` pass. Returns the group's run time in it. */
 static uint64_t ran_within(const Group *g, uint64_t ns) {
         uint64_t before = ran(g);
 
@@ -58,7 +58,7 @@ static void expire(Entity *e) {
         check(m);
 }
 
-/* One client launches, and lets go of the queue. An equal wants the device. With a third one no client is alone. */
+/* One client launches, and its queue is removed. An equal wants the device. With a third client no client is alone. */
 typedef struct World {
         Manager *m;
         Process a, b, c;
@@ -87,7 +87,7 @@ static void world_done(World *w) {
         manager_free(w->m);
 }
 
-/* What it has launched runs on. */
+/* Ends the client, whose launches run on. */
 static void hang_up(Process *p) {
         Manager *m = p->client->manager;
 
@@ -108,8 +108,8 @@ static void drop_queue(World *w) {
         check(w->m);
 }
 
-/* What runs on is the former one's, to the nanosecond but for reading the clock, and the next one's time begins when it
- * is over. */
+/* Checks that the running launch is charged to the former client, to the nanosecond but for reads of the clock, and
+ * that the next one's time begins when it ends. */
 static void check_charged(World *w, uint64_t left_ns) {
         Group *next = w->b.client->group;
         Device *d = w->other->device;
@@ -124,7 +124,7 @@ static void check_charged(World *w, uint64_t left_ns) {
         assert_int_equal(ran(next), before);
 }
 
-/* It is over, and the next one has the device. */
+/* Checks that the remnant has ended, and that the next client has the device. */
 static void check_over(World *w) {
         Group *next = w->b.client->group;
 
@@ -134,7 +134,7 @@ static void check_over(World *w) {
         finish(w->other);
 }
 
-/* The client goes, and its process does not: until the bound. */
+/* The client ends, and its process does not: the remnant lasts until the bound. */
 static void test_client_gone(void **state) {
         World w = world();
 
@@ -149,7 +149,7 @@ static void test_client_gone(void **state) {
 
         uint64_t before = ran(w.group);
         remnants_expire(e, now_ns());
-        assert_ptr_equal(group_find(w.m, "/a"), w.group); /* it is not over before its time */
+        assert_ptr_equal(group_find(w.m, "/a"), w.group); /* the remnant does not end early */
         own_clock_pass(20 * NSEC_PER_MSEC);
         assert_in_range(ran(w.group) - before, 0, 20 * NSEC_PER_MSEC + SOME_READS);
         expire(e);
@@ -158,7 +158,7 @@ static void test_client_gone(void **state) {
         world_done(&w);
 }
 
-/* The queue goes, and its client stays. */
+/* The queue is removed, and its client stays. */
 static void test_queue_gone(void **state) {
         World w = world();
 
@@ -178,7 +178,7 @@ static void test_queue_gone(void **state) {
         world_done(&w);
 }
 
-/* Nothing counted is in flight: the launch has ended, waits at the gate, or is untracked. */
+/* No remnant is made where no counted launch is in flight: it has ended, waits at the gate, or is untracked. */
 static void test_nothing_left(void **state) {
         for (unsigned i = 0; i < 4; i++) {
                 World w = world();
@@ -202,7 +202,8 @@ static void test_nothing_left(void **state) {
         }
 }
 
-/* Held with something in flight, gone, and back: one process has one remnant, and its queues go on beside it. */
+/* A queue is held with a launch in flight, removed, and made again: one process has one remnant, and its queues go on
+ * beside it. */
 static void test_again(void **state) {
         World w = world();
         User *u = w.a.client->user;
@@ -211,7 +212,7 @@ static void test_again(void **state) {
         begin(w.q);
         begin(w.other);
         drop_queue(&w);
-        assert_int_equal(u->n[USER_QUEUES], n); /* it is a queue in the quota */
+        assert_int_equal(u->n[USER_QUEUES], n); /* a remnant counts as a queue of the quota */
 
         Entity *e = entity_of("/a", w.m);
         for (unsigned i = 0; i < 5; i++) {
@@ -224,7 +225,7 @@ static void test_again(void **state) {
                 assert_int_equal(e->n_tails, 1);
         }
         own_clock_pass(REMNANT_MAX_NS - NSEC_PER_MSEC);
-        remnants_expire(e, now_ns()); /* it counts from the last */
+        remnants_expire(e, now_ns()); /* the bound counts from the last removal */
         assert_ptr_equal(entity_of("/a", w.m), e);
         own_clock_pass(NSEC_PER_MSEC);
         expire(e);
@@ -233,9 +234,9 @@ static void test_again(void **state) {
         world_done(&w);
 }
 
-/* A client that makes queues, launches and lets go without end is charged for all of the time that may be its own,
- * which is most of it. So a client that always wants the device has it for at least its half. (Leases are not renewed
- * here: of held queues only the words count.) */
+/* A client that makes queues, launches and removes them without end is charged for all time that its launches may have
+ * had, which is most of it. So a client that always wants the device has at least its half. (Leases are not renewed
+ * here: only the words of held queues count.) */
 static void test_churn(void **state) {
         const uint64_t step = 10 * NSEC_PER_MSEC;
         World w = world();
@@ -278,7 +279,7 @@ static pid_t process(void) {
         assert_true(pid >= 0);
         if (pid > 0)
                 return pid;
-        (void) prctl(PR_SET_PDEATHSIG, SIGKILL); /* of a test that has failed nothing is left */
+        (void) prctl(PR_SET_PDEATHSIG, SIGKILL); /* the child ends with a test that failed */
         for (;;)
                 (void) pause();
 }
@@ -301,7 +302,7 @@ static Process join_process(Manager *m, pid_t pid, Job *job) {
         return p;
 }
 
-/* What it launched ends with it. */
+/* A process's launches end with it. */
 static void test_process_ends(void **state) {
         for (unsigned before = 0; before < 2; before++) {
                 World w = world();
@@ -326,7 +327,7 @@ static void test_process_ends(void **state) {
         }
 }
 
-/* A job stays with what its processes have left in flight. */
+/* A job stays as long as its processes' remnants. */
 static void test_job(void **state) {
         World w = world();
         pid_t maker = process(), pid = process();
@@ -341,7 +342,7 @@ static void test_job(void **state) {
         Group *g = p.client->group;
         assert_ptr_equal(g->job, j);
         process_end(maker);
-        j->pidfd_source = sd_event_source_disable_unref(j->pidfd_source); /* that is heard of */
+        j->pidfd_source = sd_event_source_disable_unref(j->pidfd_source); /* the manager notices the job's end */
         j->pidfd = safe_close(j->pidfd);
         begin(queue(&p, "d", 0));
         hang_up(&p);
@@ -356,7 +357,7 @@ static void test_job(void **state) {
         world_done(&w);
 }
 
-/* An entity of a client's own then belongs to none, and another client's is not taken for it. */
+/* A client's own entity then belongs to no client, and another client's entity is not taken for it. */
 static void test_own_entity(void **state) {
         World w = world();
         char name[64];
@@ -386,7 +387,7 @@ static void test_own_entity(void **state) {
         world_done(&w);
 }
 
-/* The service ends meanwhile, and makes none while it does. */
+/* The service ends meanwhile, and makes no remnants while it ends. */
 static void test_stopping(void **state) {
         World w = world();
 

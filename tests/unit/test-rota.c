@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Which members of a group are stopped, and whose turn it is there
+ * The rota: which members of a group are stopped, and which one has the turn
  */
 
 #include <sys/socket.h>
@@ -33,7 +33,7 @@ static Queue *queue_on(Process *p, const char *device) {
         return q;
 }
 
-/* How a client says it: by its slot. */
+/* A queue whose slot says that its client can take it off the device. */
 static Queue *hooked_queue(Process *p, const char *device) {
         Queue *q = queue_on(p, device);
 
@@ -92,7 +92,7 @@ static unsigned all_told(const Batch *b) {
         return n;
 }
 
-/* What control threads do. */
+/* Plays the control threads, which apply the verdicts. */
 static void obey(const Batch *b) {
         for (unsigned i = 0; i < BATCH; i++) {
                 PageSlot *s = b->q[i]->page_slot;
@@ -132,7 +132,7 @@ static unsigned index_of(const Batch *b, const Queue *q) {
         return 0;
 }
 
-/* A client of higher priority comes before the group, and the group obeys. */
+/* A client of higher priority takes the device, and the group obeys. */
 static void come(const Batch *b) {
         begin(b->h);
         assert_int_equal(n_running(b), 0);
@@ -146,7 +146,7 @@ static void go(const Batch *b) {
         obey(b);
 }
 
-/* All of them are known to take long to drain. */
+/* A group of members that are known to take long to drain. */
 static Batch batch_with_rota(void) {
         Batch b = batch_make();
 
@@ -159,7 +159,7 @@ static Batch batch_with_rota(void) {
         return b;
 }
 
-/* What it has launched waits at the gate, or is over. */
+/* The queue's launches have ended, or wait at the gate. */
 static void land(Queue *q) {
         atomic_store(&q->page_slot->waiters, atomic_load(&q->page_slot->outstanding));
         page_mark_dirty(q->client->page.header, q->slot);
@@ -185,13 +185,13 @@ static void test_who_has_nothing_there_is_not_stopped(void **state) {
                 assert_int_equal(told(&b.p[i]), 0);
         }
 
-        /* A launch at the gate is not there either. */
+        /* A launch at the gate is not on the device either. */
         atomic_store(&b.q[1]->page_slot->waiters, 1);
         begin(b.q[1]);
         own_clock_pass(NSEC_PER_MSEC);
         turn(&b);
         assert_int_equal(level(b.q[1]), LEVEL_GATE);
-        /* One that went past it is: the process follows. */
+        /* A launch past the gate is on the device: the process is stopped as well. */
         begin(b.q[2]);
         own_clock_pass(NSEC_PER_MSEC);
         turn(&b);
@@ -239,7 +239,7 @@ static void test_one_is_let_go(void **state) {
         batch_done(&b);
 }
 
-/* A turn that ended meanwhile costs nothing. */
+/* A turn that ended meanwhile is skipped without delay. */
 static void test_next_after_a_hold(void **state) {
         Batch b = batch_with_rota();
         bool seen[BATCH] = {};
@@ -261,7 +261,7 @@ static void test_next_after_a_hold(void **state) {
         batch_done(&b);
 }
 
-/* Without one it ends at the gate, and the next begins when nothing of it is on the device. */
+/* Without a hold the turn ends at the gate, and the next one begins when the member has left the device. */
 static void test_next_after_a_slice(void **state) {
         Batch b = batch_with_rota();
         Queue *r = runner(&b);
@@ -274,10 +274,10 @@ static void test_next_after_a_slice(void **state) {
         assert_int_equal(all_told(&b), 0);
         land(r);
         assert_ptr_not_equal(runner(&b), r);
-        assert_int_equal(all_told(&b), 1); /* the one that was stopped goes on */
+        assert_int_equal(all_told(&b), 1); /* the stopped member goes on */
         obey(&b);
 
-        /* A member that never says so is waited for so long. */
+        /* A member that never reports its end delays the next one up to a bound. */
         take_off(r);
         r = runner(&b);
         own_clock_pass(b.d->config.timeslice_ns);
@@ -290,7 +290,7 @@ static void test_next_after_a_slice(void **state) {
         batch_done(&b);
 }
 
-/* The next member does not wait for one that has nothing to do. */
+/* The next member does not wait for an idle one. */
 static void test_next_when_idle(void **state) {
         Batch b = batch_with_rota();
         bool done[BATCH] = {};
@@ -304,7 +304,7 @@ static void test_next_when_idle(void **state) {
                 assert_false(done[index_of(&b, runner(&b))]);
                 obey(&b);
         }
-        /* The last one keeps it, however long that is. */
+        /* The last member keeps its turn, however long. */
         Queue *r = runner(&b);
         own_clock_pass(10 * b.d->config.timeslice_ns);
         turn(&b);
@@ -339,7 +339,7 @@ static void test_end(void **state) {
         batch_done(&b);
 }
 
-/* Those that may wait for each other. */
+/* Members on several devices might wait for each other, so there is no rota. */
 static void test_not_for_several_devices(void **state) {
         Batch b = batch_with_rota();
 

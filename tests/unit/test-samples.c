@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Samples: percentiles by nearest rank, and what happens at the ends
+ * Samples: percentiles by nearest rank, and the first and last ones
  */
 
 #include <setjmp.h>
@@ -40,7 +40,8 @@ static void test_empty(void **state) {
 static void test_summary(void **state) {
         Samples s = {};
 
-        /* Descending, and more than one allocation's worth: the order of time is kept, the summary does not care. */
+        /* Descending samples, more than one allocation holds: their order in time is kept, and the summary does not
+         * depend on it. */
         for (uint64_t i = 0; i < 1000; i++)
                 assert_return_code(samples_add(&s, i, 1000 - i), 0);
         assert_int_equal(s.items[0].ns, 1000);

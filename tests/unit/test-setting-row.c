@@ -45,7 +45,7 @@ static void test_resolved(void **state) {
 
         settings_resolve(NULL, 0, no_class, NULL, &r);
         assert_int_equal(r.depth_n, 8);
-        settings_resolve(layers, 2, no_class, NULL, &r); /* a slice's is its own */
+        settings_resolve(layers, 2, no_class, NULL, &r); /* a slice's Depth is for the slice itself */
         assert_int_equal(r.depth_n, 5);
         assert_int_equal(r.from[SETTINGS_DEPTH], SETTINGS_FROM_JOB);
         assert_true(settings_key_is_of_groups(SETTINGS_DEPTH));
@@ -67,7 +67,7 @@ static void test_resolved(void **state) {
         assert_false(settings_is_equal(&two, &nine));
 }
 
-/* Where class files are read, and unit files. */
+/* Class files and unit files are read by the same table. */
 static void test_files(void **state) {
         const ConfSection *section = class_sections;
         const ConfItem *item = section->items + SETTINGS_DEPTH;
@@ -93,7 +93,7 @@ static void test_kept(void **state) {
         json_object_put(o);
 }
 
-/* A message that is never sent. */
+/* Makes a message that is never sent. */
 static sd_bus_message *new_message(sd_bus **bus) {
         sd_bus_message *m;
         int fds[2];
@@ -118,7 +118,7 @@ static void test_bus(void **state) {
 
         assert_int_equal(ELEMENTSOF(group), _SETTINGS_KEY_MAX);
         assert_string_equal(group[SETTINGS_DEPTH], "Depth");
-        assert_string_not_equal(client[0], "Depth"); /* of groups */
+        assert_string_not_equal(client[0], "Depth"); /* Depth is a setting of groups only */
 
         assert_return_code(bus_append_settings(m, &five), 0);
         assert_return_code(sd_bus_message_append(m, "u", UINT32_C(64)), 0);

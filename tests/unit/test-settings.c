@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Settings: layers, classes, wishes, values that are refused
+ * Settings: layers, classes, wishes, refused values
  */
 
 #include <string.h>
@@ -87,7 +87,7 @@ static void test_class_of_a_layer(void **state) {
         assert_int_equal(r.source, SETTINGS_FROM_JOB);
 }
 
-/* Once one layer has chosen a class, the class of a weaker layer is not even asked for. */
+/* Once one layer has chosen a class, the class of a weaker layer is not even looked up. */
 static void test_one_class_only(void **state) {
         const Settings over = make("Class", "fast"), job = make("Class", "batch");
         const SettingsLayer layers[] = {{SETTINGS_FROM_OVERRIDE, NULL, &over}, {SETTINGS_FROM_JOB, NULL, &job}};
@@ -159,7 +159,7 @@ static void test_wish_of_time(void **state) {
         Settings part = make("Utilization", "30"), more = make("Utilization", "31");
         Settings active = make("Active", "yes"), critical = make("Critical", "1");
 
-        assert_false(settings_lower(&r, &soon, lookup, &n)); /* more than none */
+        assert_false(settings_lower(&r, &soon, lookup, &n)); /* a deadline is more than none */
         r.policy.deadline_us = 10000;
         assert_false(settings_lower(&r, &soon, lookup, &n));
         assert_true(settings_lower(&r, &late, lookup, &n));
@@ -307,7 +307,7 @@ static void test_unset(void **state) {
         assert_int_equal(settings_unset(&change, "Nonsense"), -ENOENT);
         settings_merge(&s, &change);
         assert_false(settings_has(&s, SETTINGS_PRIORITY));
-        assert_int_equal(s.weight, 7); /* what a change sets comes after what it takes away */
+        assert_int_equal(s.weight, 7); /* a change sets keys after it removes others */
         assert_int_equal(s.unset, 0);
 }
 
@@ -337,7 +337,8 @@ static void test_comparison(void **state) {
         a.priority = 1;
         assert_false(settings_policy_is_lower_or_equal(&a, &base));
 
-        /* Not to be held is above, to be held further is below. */
+        /* A client that may be held only at the gate has more than the base; one that may be held by further means has
+         * less. */
         a = base;
         a.preemption = PREEMPTION_GATE;
         assert_false(settings_policy_is_lower_or_equal(&a, &base));

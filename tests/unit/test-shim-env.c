@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What a program gets into its environment where there is an AMD GPU
+ * The environment variables that a program gets where there is an AMD GPU
  */
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static bool has_kfd;
 
 int __wrap_access(const char *path, int mode);
 
-/* What is installed is there. */
+/* Plays a system with the files that are installed. */
 int __wrap_access(const char *path, int mode) {
         bool there = streq(path, "/dev/kfd") ? has_kfd : startswith(path, XSCHED_PKGLIBDIR) != NULL;
 

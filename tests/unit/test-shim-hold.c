@@ -6,7 +6,7 @@
 
 #include "shim-cases.h"
 
-/* A backend that can stop what has been submitted: what its calls said. */
+/* A backend that can stop submitted work, with counts and results of its calls. */
 static struct {
         _Atomic uint32_t n_holds, n_releases;
         _Atomic uint32_t last_n;
@@ -47,7 +47,7 @@ static void case_stop(void) {
         CHECK(poll_until(atomic_load(&stopper.n_releases) == 2));
         FakeClient *c = &s->clients[0];
 
-        /* The gate alone: no matter what the backend could do. */
+        /* The level of the gate alone makes no call to the backend. */
         order(c, 0, LEVEL_GATE, NSEC_INFINITY);
         order(c, 1, LEVEL_INTERRUPT, NSEC_INFINITY);
         CHECK(poll_until(is_applied(c, 1)));
@@ -67,7 +67,7 @@ static void case_stop(void) {
         CHECK(poll_until(is_applied(c, 0) && is_applied(c, 1)));
         CHECK(atomic_load(&stopper.n_holds) == 2 && atomic_load(&stopper.last_n) == 2);
 
-        /* A queue that goes is let go. */
+        /* A queue that is removed is released first. */
         xsched_queue_unref(a);
         CHECK(scheduler_until(s, c->n_queues == 1));
         CHECK(poll_until(atomic_load(&stopper.n_releases) == 4));
@@ -75,7 +75,7 @@ static void case_stop(void) {
         CHECK(poll_until(atomic_load(&stopper.n_releases) == 5 && !atomic_load(&stopper.held)));
 }
 
-/* Without a message: the lease alone. */
+/* The hold ends with the lease alone, without a message. */
 static void case_stop_lease(void) {
         FakeScheduler *s = scheduler();
         (void) attached_queue(s, stoppable());
@@ -89,7 +89,7 @@ static void case_stop_lease(void) {
         CHECK(poll_until(atomic_load(&stopper.n_releases) == 2));
         CHECK(now_ns() - start >= 200 * NSEC_PER_MSEC);
 
-        /* Renewed: held again, and as long as it is renewed. */
+        /* A renewed lease holds the queue again, for as long as it is renewed. */
         page_set_lease(h, NSEC_INFINITY);
         CHECK(poll_until(atomic_load(&stopper.n_holds) == 2));
         CHECK(atomic_load(&stopper.n_releases) == 2);
@@ -108,7 +108,7 @@ static void case_stop_failure(void) {
         atomic_store(&stopper.fail_hold, -ETIME);
         order(c, 0, LEVEL_INTERRUPT, NSEC_INFINITY);
         CHECK(poll_until(atomic_load(&stopper.n_holds) == 1));
-        /* Who knows what the backend has done: it is let go. */
+        /* The backend's state is unknown after the failure: the queue is released. */
         CHECK(poll_until(atomic_load(&stopper.n_releases) == 2));
         fake_client_nudge(c);
         fake_run(c->f, 0);
@@ -124,10 +124,10 @@ static void case_stop_failure(void) {
         fake_hold(c->f, 0, NSEC_INFINITY);
         fake_client_nudge(c);
         CHECK(poll_until(is_applied(c, 0)));
-        CHECK(atomic_load(&stopper.n_holds) <= holds + 1); /* or it had just looked */
+        CHECK(atomic_load(&stopper.n_holds) <= holds + 1); /* one more call if the control thread had just looked */
         uint32_t releases = atomic_load(&stopper.n_releases);
 
-        /* Letting go is tried until it works. */
+        /* A release is retried until it succeeds. */
         atomic_store(&stopper.fail_release, -EIO);
         fake_run(c->f, 0);
         fake_client_nudge(c);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * libxsched as a file: what loading it does to a process that knows nothing of it
+ * libxsched as a file: effects of loading it on a process that does not use it
  *
  * Takes the library's path.
  */
@@ -21,7 +21,7 @@ static bool is_loaded(const char *name) {
         return dlopen(name, RTLD_NOW | RTLD_NOLOAD) != NULL;
 }
 
-/* Those of the library: a sanitizer may have threads of its own. */
+/* Counts the library's threads: a sanitizer may have its own. */
 static int count_threads(void) {
         char path[300], name[32];
         int n = 0;
@@ -76,7 +76,7 @@ static void test_exports(void **state) {
         assert_false(is_loaded("libsystemd.so.0"));
         assert_int_equal(count_threads(), 0);
         assert_int_equal(dlclose(l), 0);
-        assert_true(is_loaded(library)); /* a thread of it may be running */
+        assert_true(is_loaded(library)); /* a thread of the library may still run */
 }
 
 static void test_first_queue(void **state) {
@@ -90,7 +90,7 @@ static void test_first_queue(void **state) {
         assert_int_equal(queue_new(&info, &q), 0);
         assert_int_equal(queue_begin(q), XSCHED_UNTRACKED);
         assert_true(poll_until(count_threads() == 1));
-        assert_false(is_loaded("libsystemd.so.0")); /* it speaks D-Bus itself */
+        assert_false(is_loaded("libsystemd.so.0")); /* the library has its own D-Bus code */
         queue_unref(q);
         assert_int_equal(dlclose(l), 0);
         assert_int_equal(count_threads(), 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * libxsched in processes that fork, become others, end, or want none of it
+ * libxsched in processes that fork, execute programs, change users, end, or switch it off
  */
 
 #include <fcntl.h>
@@ -20,7 +20,7 @@ static void note_fds(bool open[static FDS_MAX]) {
                 open[fd] = fcntl(fd, F_GETFD) >= 0;
 }
 
-/* How many descriptors there are that were not there before; all of them close on exec. */
+/* Number of descriptors that were not there before. Checks that all of them close on exec. */
 static unsigned new_fds(const bool before[static FDS_MAX]) {
         unsigned n = 0;
 
@@ -56,10 +56,10 @@ static void case_fork(void) {
 
         pid_t pid = fork();
         if (pid == 0) {
-                /* A new process, which is no client: the parent's hold is not its own, nor are its counts. */
+                /* A new process, which is no client: neither the parent's hold nor its counts are the child's. */
                 CHECK(counters().state == XSCHED_STATE_OFF);
                 CHECK(counters().launches == 0);
-                CHECK(new_fds(fds) == 4); /* the service's came along by the fork, the client's did not */
+                CHECK(new_fds(fds) == 4); /* the service's are inherited, the client's closed */
                 CHECK(xsched_queue_begin(q) == XSCHED_UNTRACKED);
                 xsched_queue_complete(q, 1, 0);
                 xsched_queue_drained(q);
@@ -141,7 +141,7 @@ static void case_fork_with_our_numbers(void) {
         CHECK(wait_for(s, parent) == 0);
 }
 
-/* A child that no fork handler has seen, as of a language runtime that calls the kernel itself. */
+/* A child without fork handlers, as of a language runtime that calls the kernel itself. */
 static _unused_ void case_bare_clone(void) {
         FakeScheduler *s = scheduler();
 
@@ -160,7 +160,7 @@ static _unused_ void case_bare_clone(void) {
         CHECK(!fake_client_is_gone(&s->clients[0]));
 }
 
-/* Of a program that the process starts, nothing is left: neither descriptors nor a client. */
+/* A program that the process starts has neither the library's descriptors nor a client. */
 static void case_spawn(void) {
         FakeScheduler *s = scheduler();
         char *arguments[] = {(char *) "sh", (char *) "-c", (char *) "ls -l /proc/self/fd", NULL};
@@ -184,7 +184,7 @@ static void case_spawn(void) {
         CHECK(s->n_clients == 1 && !fake_client_is_gone(&s->clients[0]));
 }
 
-/* setuid() stops every thread for a moment, those that block all signals, too. */
+/* setuid() interrupts every thread for a moment, also those that block all signals. */
 static void case_setuid(void) {
         FakeScheduler *s = scheduler();
         Launcher l;
@@ -192,7 +192,7 @@ static void case_setuid(void) {
         launch_held(s, &l);
         CHECK(setresuid(getuid(), geteuid() == 0 ? 65534 : geteuid(), (uid_t) -1) == 0);
         CHECK(atomic_load(&l.began) == -1);
-        attached_queue(s, (XschedQueueInfo){}); /* the connection stays who it was */
+        attached_queue(s, (XschedQueueInfo){}); /* the connection keeps its former identity */
         fake_run(s->clients[0].f, 0);
         CHECK(pthread_join(l.thread, NULL) == 0);
 }
@@ -208,7 +208,7 @@ static void *launch_for_ever(void *p) {
         return (void *) (uintptr_t) n;
 }
 
-/* Forks at any instruction of launches, holds and registrations. */
+/* Forks come at any instruction of launches, holds and registrations. */
 static void case_fork_in_the_middle(void) {
         FakeScheduler *s = scheduler();
         XschedQueue *q = attached_queue(s, (XschedQueueInfo){});
@@ -294,7 +294,7 @@ static const BusCase cases[] = {
                 CASE(fork_lifeline),
                 CASE(fork_with_our_numbers),
                 CASE(fork_in_the_middle),
-#ifndef __SANITIZE_THREAD__ /* it takes the parent's threads for the child's */
+#ifndef __SANITIZE_THREAD__ /* ThreadSanitizer takes the parent's threads for the child's */
                 CASE(bare_clone),
 #endif
                 CASE(spawn),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * libxsched and the service: registration, and what becomes of it
+ * libxsched and the service: registration, and its end and repetition
  */
 
 #include <signal.h>
@@ -53,7 +53,7 @@ static void case_arguments(void) {
         CHECK(xsched_queue_unref(NULL) == NULL);
         CHECK(counters().state == XSCHED_STATE_OFF);
 
-        /* Older and newer callers. */
+        /* Callers of older and newer versions. */
         info.size = offsetof(XschedQueueInfo, label);
         CHECK(xsched_queue_new(&info, &q) == 0);
         struct {
@@ -89,9 +89,9 @@ static void case_unregister(void) {
         CHECK(s->clients[0].last_gone == 1000);
         CHECK(poll_until(counters().queues == 1));
         CHECK(atomic_load(&destroyed) == 1);
-        CHECK(counters().launches == 2); /* the dead count on */
+        CHECK(counters().launches == 2); /* counts of removed queues stay in the sum */
 
-        /* Its memory serves the next one. */
+        /* The next queue uses the removed one's memory. */
         XschedQueue *third = attached_queue(s, (XschedQueueInfo){});
         CHECK(third == first);
         CHECK(xsched_queue_begin(third) == XSCHED_UNTRACKED);
@@ -134,13 +134,13 @@ static void case_drain(void) {
         FakeClient *c = &s->clients[0];
 
         CHECK(xsched_queue_begin(q) == XSCHED_UNTRACKED);
-        fake_client_nudge(c); /* nothing is watched: nothing to do */
+        fake_client_nudge(c); /* no queue is watched, so nothing happens */
         CHECK(page_slot_set_watch(fake_slot(c->f, 0), WATCH_ALL) == PAGE_OUTSTANDING_UNTRACKED);
         fake_client_nudge(c);
         CHECK(poll_until(atomic_load(&drains) == 1));
         CHECK(streq(drain_thread, "xsched"));
         CHECK(fake_counted(c->f, 0) == 1);
-        fake_client_nudge(c); /* under way already */
+        fake_client_nudge(c); /* a drain is under way already */
         CHECK(xsched_queue_begin(q) == XSCHED_TRACKED);
         xsched_queue_complete(q, 1, 0);
         CHECK(!fake_take_edge(c->f, 0));
@@ -166,8 +166,8 @@ static void count_look(XschedQueue *q, void *userdata) {
         }
 }
 
-/* A queue is looked at once for each time that it asks: also from inside of a look, after a pause, and when the service
- * is gone. A queue that has not asked is not looked at. */
+/* Each request for a look makes one look: also from inside a look, after a pause, and when the service is gone. There
+ * is no look without a request. */
 static void case_look(void) {
         FakeScheduler *s = scheduler();
         XschedQueue *q = attached_queue(s, (XschedQueueInfo){.look = count_look, .userdata = &looks});
@@ -201,11 +201,11 @@ static void case_hang_up(void) {
         XschedQueue *q = launch_held(s, &l);
 
         fake_client_hang_up(&s->clients[0]);
-        CHECK(pthread_join(l.thread, NULL) == 0); /* free, and no lease had to end for it */
+        CHECK(pthread_join(l.thread, NULL) == 0); /* released before the end of its lease */
         CHECK(xsched_queue_begin(q) == XSCHED_UNTRACKED);
         CHECK(counters().lease_expired == 0);
 
-        /* It comes back by itself, with a new page. */
+        /* The client registers again by itself, with a new page. */
         CHECK(scheduler_until(s, s->n_clients == 2 && counters().queues == 1));
         FakeClient *c = &s->clients[1];
         CHECK(atomic_load(&fake_slot(c->f, 0)->outstanding) == PAGE_OUTSTANDING_UNTRACKED);
@@ -230,7 +230,7 @@ static void case_no_service(void) {
         CHECK(counters().launches == 1);
 }
 
-/* Then the lifeline says what is true: the hold goes on under its lease, and ends with the service. */
+/* Only the lifeline counts then: the hold goes on under its lease, and ends with the service. */
 static void case_bus_lost(void) {
         FakeScheduler *s = scheduler();
         Launcher l;
@@ -250,7 +250,7 @@ static void case_bus_lost(void) {
 }
 
 /* A new bus where the old one was, and the service on it with its clients: no client registers anew, held queues stay
- * held, and what fell into the gap is made up for. */
+ * held, and changes during the gap are sent afterwards. */
 static void case_bus_restart(void) {
         FakeScheduler *s = scheduler();
         XschedQueue *first = attached_queue(s, (XschedQueueInfo){}), *gone = attached_queue(s, (XschedQueueInfo){});
@@ -280,7 +280,7 @@ static void case_bus_restart(void) {
         private_bus_stop(&again);
 }
 
-/* The lifeline stays open over a restart: no client registers anew, and what fell into the gap is made up for. */
+/* The lifeline stays open over a restart: no client registers anew, and changes during the gap are sent afterwards. */
 static void case_restart(void) {
         FakeScheduler *s = scheduler();
         XschedQueue *first = attached_queue(s, (XschedQueueInfo){});
@@ -325,14 +325,14 @@ static void case_refused(void) {
         CHECK(counters().state == XSCHED_STATE_CONNECTING);
         CHECK(xsched_queue_begin(q) == XSCHED_UNTRACKED);
 
-        /* A new service may think differently. */
+        /* A new service may accept the client. */
         s->refuse_client = NULL;
         fake_scheduler_disown(s);
         fake_scheduler_own(s);
         CHECK(scheduler_until(s, counters().queues == 1));
 }
 
-/* A quota is of the moment: the same service is asked again soon. */
+/* A quota may be exceeded for a moment only: the same service is asked again soon. */
 static void case_refused_for_now(void) {
         FakeScheduler *s = scheduler();
 
@@ -343,7 +343,7 @@ static void case_refused_for_now(void) {
         CHECK(scheduler_until(s, counters().queues == 1));
 }
 
-/* A connection that belongs to another user by now is not used: the next attempt makes one of its own. */
+/* A connection from before a change of user is not used: the next attempt makes a new one. */
 static void case_denied(void) {
         FakeScheduler *s = scheduler();
 
@@ -366,7 +366,7 @@ static void case_queue_refused(void) {
         CHECK(counters().queues == 1 && counters().state == XSCHED_STATE_ATTACHED);
         CHECK(xsched_queue_begin(second) == XSCHED_UNTRACKED);
 
-        /* Room for it now. */
+        /* Now there is room for the queue. */
         xsched_queue_unref(first);
         CHECK(scheduler_until(s, s->clients[0].n_gone == 1 && counters().queues == 1));
         CHECK(streq(s->label, "second"));
@@ -391,7 +391,7 @@ static void case_bad_slots(void) {
         CHECK(xsched_queue_begin(q) == XSCHED_UNTRACKED);
         s->force_slot = 5;
         attached_queue(s, (XschedQueueInfo){});
-        XschedQueue *twin = queue((XschedQueueInfo){}); /* in the slot of the one before */
+        XschedQueue *twin = queue((XschedQueueInfo){}); /* it gets the former queue's slot */
         CHECK(scheduler_until(s, s->clients[0].n_gone >= 2));
         CHECK(xsched_queue_begin(twin) == XSCHED_UNTRACKED);
 }
@@ -408,7 +408,7 @@ static void case_hints(void) {
         CHECK(s->hint_priority == -100);
 }
 
-/* Told at once, by the page; the eventfd is written only while something is watched. */
+/* The hint is sent at once by the page; the eventfd is written only while a queue is watched. */
 static void case_will_launch(void) {
         FakeScheduler *s = scheduler();
 

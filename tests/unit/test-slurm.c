@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What the plugin of Slurm takes from users, from the administrator and from the kernel, without Slurm
+ * The Slurm plugin's input from users, the administrator and the kernel, tested without Slurm
  */
 
 #include <fcntl.h>
@@ -60,7 +60,7 @@ static void test_requests(void **state) {
         assert_string_equal(request_key_range(REQUEST_WEIGHT), "an integer, 1..10000");
 }
 
-/* The last one counts, as of all options. */
+/* The last option counts, as with all options. */
 static void test_no_limit(void **state) {
         Request r = {0};
 
@@ -103,7 +103,7 @@ static void test_mapping(void **state) {
         assert_int_equal(mapping_min(n, arguments), 10);
         assert_false(mapping_shim(n, arguments));
 
-        /* A blank is %20, and what is written stays a name as it is. */
+        /* A blank is %20; other text is taken as it is. */
         char *blanks[] = {(char *) "qos.my%20own%20qos=batch", (char *) "partition.100%20=idle",
                         (char *) "partition.%20=online", (char *) "qos.a%2=batch"};
         assert_string_equal(mapping_class(4, blanks, "x", "my own qos"), "batch");
@@ -151,7 +151,7 @@ static void test_place(void **state) {
         check_place("0::/job_6/step_0" SCOPE "/job_6/step_1/slurm\n", 6, "/job_6/step_0" SCOPE "/job_6",
                         "/job_6/step_0" SCOPE "/job_6/step_1");
         check_place("0::/job_5/step_0" SCOPE "/job_6/step_1/slurm\n", 5, "/job_5", "/job_5/step_0");
-        /* By its SLUID. Where Slurm runs in a job, the innermost counts. */
+        /* A job by its SLUID. Where Slurm runs in a job, the innermost job counts. */
         check_place("0::" SCOPE "/sD6SM85E6NGA00/step_0/slurm\n", 6, SCOPE "/sD6SM85E6NGA00",
                         SCOPE "/sD6SM85E6NGA00/step_0");
         check_place("0::" SCOPE "/sD6SM85E6NGA00/step_0" SCOPE "/job_6/step_1\n", 6,
@@ -182,7 +182,7 @@ static void check_class(int fd, const char *expected, bool settled) {
         assert_int_equal(place_has_class(fd), settled);
 }
 
-/* What is said where the controller could not be asked counts until a step was told better. */
+/* A class that was set while the controller could not be asked counts until a step gets the controller's answer. */
 static void test_class(void **state) {
         char path[] = "test-slurm.XXXXXX";
 
@@ -196,7 +196,7 @@ static void test_class(void **state) {
         check_class(fd, "idle", false);
         assert_int_equal(place_set_class(fd, "batch", true), 0);
         check_class(fd, "batch", true);
-        /* A step that has asked for longer, in vain. */
+        /* A later step, which waited longer without an answer, does not change the class. */
         assert_int_equal(place_set_class(fd, "idle", false), 0);
         check_class(fd, "batch", true);
         assert_int_equal(rmdir(path), 0);
@@ -220,7 +220,8 @@ static void test_answer(void **state) {
         assert_string_equal(a.qos, "b");
 }
 
-/* Programs that never answer, that end without a word, and that are none. The test is run as each of them. */
+/* Programs that never answer, that end without output, and a file that is no program. The test runs itself as each of
+ * them. */
 static void test_asking(void **state) {
         Answer a;
 
@@ -268,7 +269,7 @@ int main(int argc, char *argv[]) {
                         cmocka_unit_test(test_lists),
         };
 
-        /* As test_asking() calls it: says nothing, for good. */
+        /* Called by test_asking(): never answers. */
         if (argc == 3)
                 for (;;)
                         (void) pause();

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * What is counted for monitoring: histograms of decisions and of the way from ready to run, and what groups have used
- * of a device
+ * Counters for monitoring: histograms of decisions and of the time from ready to run, and the groups' use of a device
  */
 
 #include <utlist.h>
@@ -25,7 +24,7 @@ static uint64_t count(const Histogram *h) {
 static void buckets(void **state) {
         Histogram h = {0};
 
-        /* A bound is in its own bucket, and what is above it in the next. */
+        /* A value equal to a bound is in that bound's bucket, and a greater one in the next. */
         for (unsigned i = 0; i < HISTOGRAM_BOUNDS; i++) {
                 uint64_t bound_ns = histogram_bound_us(i) * NSEC_PER_USEC;
 
@@ -46,7 +45,7 @@ static void stamp(Queue *q, uint64_t ns) {
         atomic_store(&q->page_slot->ready_since_ns, ns);
 }
 
-/* Waiting is counted when it ends by a verdict that says run, and from the client's own stamp. */
+/* A wait is counted when the verdict run ends it, and from the client's own stamp. */
 static void ready_to_run(void **state) {
         Manager *m = manager_make();
         Process high = join(m, "/high", 10), low = join(m, "/low", 0);
@@ -56,7 +55,7 @@ static void ready_to_run(void **state) {
         stamp(h, now_ns());
         begin(h);
         assert_int_equal(count(all), 1);
-        assert_int_equal(all->buckets[0], 1); /* it was not held */
+        assert_int_equal(all->buckets[0], 1); /* the queue was not held */
         assert_int_equal(all->sum_ns, 0);
         assert_int_equal(count(&m->decisions), 1);
 
@@ -86,7 +85,7 @@ static void ready_to_run(void **state) {
         assert_int_equal(count(all), 4);
         assert_true(all->sum_ns - sum <= now_ns() - lost);
 
-        /* Neither a hold that ends with the queue nor one that ends with the suspension. */
+        /* A hold that ends with the queue is not counted, nor one that ends with a suspension. */
         begin(h);
         assert_true(held(l));
         assert_int_equal(count(all), 5);
@@ -102,7 +101,7 @@ static void ready_to_run(void **state) {
         manager_free(m);
 }
 
-/* A stamp that cannot be true is no latency. */
+/* An impossible stamp gives no latency. */
 static void stamps_that_lie(void **state) {
         Manager *m = manager_make();
         Process high = join(m, "/high", 10), low = join(m, "/low", 0);
@@ -143,7 +142,7 @@ static TallySum sum(const Group *g, const Device *d, uint64_t now) {
         return s;
 }
 
-/* By device they come to what the group has in all, while its entities come and go. */
+/* The sums over devices equal the group's totals, while its entities come and go. */
 static void tallies(void **state) {
         Manager *m = manager_make();
         Process high = join(m, "/high", 10), low = join(m, "/low", 0), other = join(m, "/low", 0);
@@ -166,13 +165,13 @@ static void tallies(void **state) {
         assert_int_equal(on_e.n_held, 1);
         assert_int_equal(sum(high.client->group, d, now).n_held, 0);
         assert_null(sum(high.client->group, d, now).held_why);
-        /* The one that waits longest. */
+        /* The longest wait of the group's entities. */
         assert_true(poll_until(now_ns() > now));
         PolicyWait w;
         assert_true(d->ops->entity_wait(l->entity->policy, &w));
         assert_int_equal(on_d.held_since_ns, w.since_ns);
 
-        leave(&low); /* the group stays, by the other one */
+        leave(&low); /* the other process keeps the group */
         assert_ptr_equal(other.client->group, g);
         now = now_ns();
         PolicyUsage in_all;
@@ -182,7 +181,7 @@ static void tallies(void **state) {
         assert_int_equal(sum(g, d, now).n_held, 0);
         assert_int_equal(sum(g, d, now).n_queues, 0);
 
-        /* It goes on where it stood. */
+        /* The new counters go on from the old values. */
         uint64_t before = sum(g, d, now).usage.wait_ns;
         Queue *again = queue(&other, "d", 0);
         begin(again);
@@ -194,7 +193,7 @@ static void tallies(void **state) {
         manager_free(m);
 }
 
-/* What passed by a lease that had run out is still known of those that are gone. */
+/* Launches that passed by an expired lease stay counted after their clients have gone. */
 static void lease_expiries(void **state) {
         Manager *m = manager_make();
         Process a = join(m, "/a", 0);

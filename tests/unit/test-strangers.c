@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Descriptors that come in at a socket: pidfds stay, others are turned away and closed
+ * Descriptors that arrive at a socket: pidfds are kept, others are refused and closed
  */
 
 #include <fcntl.h>
@@ -40,7 +40,7 @@ static void send_fds(int to, const int *fds, size_t n) {
         assert_int_equal(sendmsg(to, &m, 0), 1);
 }
 
-/* Returns how many came. */
+/* Receives descriptors. Returns their number. */
 static size_t receive_fds(int at, int fds[static FDS_MAX]) {
         char byte;
         struct iovec room = {.iov_base = &byte, .iov_len = 1};
@@ -65,7 +65,7 @@ static void close_pair(const int pair[static 2]) {
         safe_close(pair[1]);
 }
 
-/* All its copies are closed. */
+/* Waits until all copies of the descriptor are closed. */
 static void wait_for_hang_up(int other_end) {
         struct pollfd p = {.fd = other_end, .events = POLLIN};
 
@@ -126,7 +126,7 @@ static void test_names(void **state) {
         close_pair(bus);
 }
 
-/* As many as fit a message, again and again: all of them are closed. */
+/* As many descriptors as fit a message, again and again: all of them are closed. */
 static void test_many(void **state) {
         int bus[2] = {-EBADF, -EBADF}, stranger[2] = {-EBADF, -EBADF}, sent[FDS_MAX], got[FDS_MAX] = {0};
 
@@ -149,7 +149,7 @@ static void test_many(void **state) {
         close_pair(bus);
 }
 
-/* Descriptors that come in on other sockets are left alone. */
+/* Descriptors that arrive at other sockets are not touched. */
 static void test_other_sockets(void **state) {
         int bus[2] = {-EBADF, -EBADF}, other[2] = {-EBADF, -EBADF}, got[FDS_MAX] = {0};
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Sub-uids: what the lines of /etc/subuid say, and that they are followed
+ * Sub-uids: the lines of /etc/subuid, and changes of the file
  */
 
 #include <fcntl.h>
@@ -103,7 +103,7 @@ static void test_odd_lines(void **state) {
         assert_int_equal(subuids_user(s, UINT32_MAX - 1), UINT32_MAX - 1);
 }
 
-/* Overlapping in every way, and too long. */
+/* Ranges that overlap in every way, and a file that is too long. */
 static void test_many_lines(void **state) {
         _cleanup_free_ char *text = malloc(((size_t) SUBUID_LINES_MAX + 2) * 32);
         size_t n = 0;
@@ -137,7 +137,7 @@ static void write_file(const char *path, const char *text) {
         assert_int_equal(fclose(f), 0);
 }
 
-/* As usermod(8) does. */
+/* Replaces the file as usermod(8) does. */
 static void replace(const char *text) {
         write_file(world.next, text);
         assert_int_equal(rename(world.next, world.path), 0);
@@ -183,7 +183,7 @@ static void test_local_names_at_once(void **state) {
         assert_int_equal(subuid_file_user(world.file, 300000), 5);
 }
 
-/* A user of this machine that the file of users does not have is looked up, and no caller waits for that. */
+/* A user of this machine that /etc/passwd does not have is looked up, and no caller waits for the result. */
 static void test_other_names_later(void **state) {
         replace("daemon:100000:65536\nalice:165536:65536\nno-such-user-at-all:300000:1\n");
         begin();
@@ -210,7 +210,7 @@ static void test_changes_are_seen(void **state) {
         run_until(100000, BOB);
 }
 
-/* A FIFO in the file's place is not waited for. A file that cannot be read does not make one user many. */
+/* A FIFO in the file's place blocks nothing. With an unreadable file one user does not count as many. */
 static void test_no_file(void **state) {
         replace("alice:100000:1\n");
         begin();

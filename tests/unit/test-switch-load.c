@@ -3,8 +3,8 @@
 /*
  * Policies are switched at random under load: 200 clients on four devices
  *
- * No settings are lost, no queue is starved, and no verdict is written that is what it was. Time is the test's own,
- * so each run is the same: a minute of it. Where a sanitizer makes that take long it is a moment, but for
+ * No settings are lost, no queue is starved, and no unchanged verdict is written. The test has its own clock, so each
+ * run is the same, and lasts a minute of that clock; under a sanitizer, which makes that slow, a part of it unless
  * -Dlong-tests=true.
  */
 
@@ -27,7 +27,7 @@
 #        define RUN_NS (60 * NSEC_PER_SEC)
 #endif
 
-/* (1 + all that are on the device) turns of the floor, and what the steps of time are coarser than it. */
+/* (1 + number of clients on the device) turns of the floor, and the steps of the test's clock for each. */
 #define HELD_MAX_NS ((2 + N_CLIENTS / N_DEVICES) * (STARVE_NS + 4 * STEP_NS))
 
 /* A client, with one queue, that launches, waits for the end, and launches again. */
@@ -37,10 +37,10 @@ typedef struct Tenant {
         int priority;
         uint64_t deadline_us;
 
-        bool wants;       /* has begun a launch; */
-        uint64_t left_ns; /* of what it has on the device; 0: it waits at the gate */
-        uint64_t held_ns; /* since when; 0: it is not */
-        uint64_t next_ns; /* when it launches again */
+        bool wants;       /* has begun a launch */
+        uint64_t left_ns; /* rest of its launch on the device; 0: it waits at the gate */
+        uint64_t held_ns; /* begin of its hold; 0: it is not held */
+        uint64_t next_ns; /* its next launch */
         uint64_t n_done;
         uint32_t word;
 } Tenant;
@@ -63,7 +63,7 @@ static Device *device_of(const Load *l, size_t i) {
         return device_find(l->m, id);
 }
 
-/* What was written since the last look: every verdict that was is another one than before. */
+/* Checks that every verdict written since the last look differs from the one before. */
 static void look_at_verdicts(Load *l) {
         uint64_t n_turned = 0;
 
@@ -154,7 +154,7 @@ static void load_make(Load *l) {
         l->n_verdicts = l->m->n_verdicts;
 }
 
-/* The gate: a queue that is let go has the device until its launch ends, and a held one waits with its next launch. */
+/* The gate: a released queue has the device until its launch ends, and a held one waits with its next launch. */
 static void tenant_step(Load *l, Tenant *t, size_t device, uint64_t now) {
         if (!t->wants && now >= t->next_ns) {
                 t->wants = true;
@@ -181,7 +181,7 @@ static void tenant_step(Load *l, Tenant *t, size_t device, uint64_t now) {
         look_at_verdicts(l);
 }
 
-/* What the event loop does. */
+/* Plays the event loop. */
 static void timers(Load *l, uint64_t now) {
         static uint64_t renewed_ns;
         Client *c;

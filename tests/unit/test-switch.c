@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * A device gets another policy: no settings are lost, whatever else happens; and what the service has to do for
- * policies that go over several devices, and for those that go by processes
+ * A device gets another policy: no settings are lost, whatever else happens. Also the service's part in policies over
+ * several devices, and in those by process
  */
 
 #include <signal.h>
@@ -37,7 +37,7 @@ static void test_over_devices(void **state) {
         begin(h);
         assert_false(held(l));
         set_policy(m, "d1", "hhpf");
-        assert_false(held(l)); /* one device is not several */
+        assert_false(held(l)); /* the policy orders several devices, and here is one */
         set_policy(m, "d2", "hhpf");
         assert_true(held(l));
         assert_false(held(h));
@@ -49,7 +49,7 @@ static void test_over_devices(void **state) {
         assert_true(held(l));
         drain(l);
 
-        /* An equal, and one on a device that has another policy, delay no other. */
+        /* Neither an equal nor a client on a device with another policy delays others. */
         assert_int_equal(settings_set_priority(&low.client->group->override, 10), 0);
         group_settings_changed(low.client->group);
         arbiter_flush(m);
@@ -67,7 +67,7 @@ static void test_over_devices(void **state) {
         set_policy(m, "d2", "hhpf");
         assert_true(held(l));
 
-        /* A client that has gone holds no other. */
+        /* A client that has ended delays no other. */
         leave(&high);
         arbiter_flush(m);
         assert_false(held(l));
@@ -89,7 +89,7 @@ static void test_made_up_device(void **state) {
         assert_false(held(l));
         finish(h);
 
-        /* The administrator knows it. */
+        /* A device counts after the administrator has given it a policy. */
         set_policy(m, "made-up", "hhpf");
         begin(h);
         assert_true(held(l));
@@ -124,7 +124,7 @@ static void child_end(pid_t pid) {
         assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
-/* The time for it has come; there is to be one. */
+/* Makes the look for stopped clients, which must be due. */
 static void look_for_stopped(Manager *m, const char *device) {
         Device *d = device_find(m, device);
 
@@ -134,7 +134,7 @@ static void look_for_stopped(Manager *m, const char *device) {
         arbiter_flush(m);
 }
 
-/* A client that was stopped with work in flight keeps no other waiting, on the other devices neither. */
+/* A client that was stopped with work in flight delays no other client, on any device. */
 static void test_stopped_elsewhere(void **state) {
         Manager *m = manager_make();
         pid_t pid = child_make();
@@ -153,7 +153,7 @@ static void test_stopped_elsewhere(void **state) {
         assert_false(held(l));
         check(m);
 
-        /* It goes on with what it has in flight. */
+        /* The client goes on with its launches in flight. */
         assert_int_equal(kill(pid, SIGCONT), 0);
         assert_int_equal(waitpid(pid, NULL, WCONTINUED), pid);
         look_for_stopped(m, "d1");
@@ -167,7 +167,7 @@ static void test_stopped_elsewhere(void **state) {
 
 /* --- by processes --- */
 
-/* What renice changes of one that waits counts when the device is free. */
+/* A change by renice of a waiting client counts when the device is free. */
 static void test_renice_while_waiting(void **state) {
         Manager *m = manager_make();
         pid_t pid[3] = {child_make(), child_make(), child_make()};
@@ -216,14 +216,14 @@ static void test_by_process(void **state) {
         assert_true(held(qa) != held(qb));
         check(m);
 
-        /* The hint is there as before. */
+        /* The hint still counts as before. */
         set_policy(m, "d", "kedf");
         assert_ptr_equal(qa->entity, qb->entity);
         assert_int_equal(hinted->entity->kind, ENTITY_QUEUE);
         assert_int_equal(hinted->entity->settings.priority, -5);
         check(m);
 
-        /* A queue that comes while processes count is its process's. */
+        /* A queue that is made while processes count belongs to its process's entity. */
         set_policy(m, "d", "chpf");
         Queue *more = queue(&a, "d", -1);
         assert_ptr_equal(more->entity, qa->entity);
@@ -239,7 +239,7 @@ static void test_by_process(void **state) {
 #define N_PROCESSES 6U
 #define N_QUEUES    24U
 
-/* What was said, and is to hold whatever the policy is. */
+/* Settings and hints that have to hold under every policy. */
 typedef struct Said {
         int priority;
         int64_t deadline_us, laxity_us, utilization;
@@ -285,7 +285,7 @@ static void switch_any(Manager *m) {
                 set_policy(m, device, policy_all[(size_t) random() % n]->name);
 }
 
-/* With as many switches as there is work. Time passes as it does. */
+/* Switches policies as often as there is work, in real time. */
 static void test_no_hint_is_lost(void **state) {
         Manager *m = manager_make();
         Process p[N_PROCESSES];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Tapes: what is no record is refused, what cannot be is refused, and what comes out otherwise is found, where it does.
- * That all else comes out again is in test-policy-random.c, for every policy.
+ * Tapes: malformed and impossible records are refused, and a difference is reported at its place. test-policy-random.c
+ * tests for every policy that recordings play back equal.
  */
 
 #include <setjmp.h>
@@ -27,7 +27,7 @@ typedef struct World {
         size_t n;
 } World;
 
-/* As a string: the recorder's text has no terminator. */
+/* Copies the recorder's text to a string; it has no terminator. */
 static char *text_copy(const char *data, size_t n) {
         char *text = calloc(n + 1, 1);
 
@@ -53,7 +53,7 @@ static void on_grant(void *owner, const PolicyGrant *grant, void *userdata) {
 static const TapeFeedOps feed_ops = {.record = on_record, .label = on_label};
 static const PolicyCallbacks callbacks = {.grant = on_grant};
 
-/* Two that want one place for 60 ms, in turns; the second ends while it has it. */
+/* Records two entities that want one place for 60 ms, in turns; the second ends while it has the place. */
 static void record(World *w) {
         const TapeRecord begin = {.kind = TAPE_BEGIN, .version = TAPE_VERSION, .at_ns = MS};
         const TapeRecord device = {.kind = TAPE_DEVICE, .device = 1, .name = (char *) "pci:0"};
@@ -185,7 +185,7 @@ static void test_impossible(void **state) {
         tape_text_done(&w.text);
 }
 
-/* What is lost makes nothing of what follows, until its device begins anew. */
+/* After a loss the following records are ignored until their device begins anew. */
 static void test_lost(void **state) {
         static const char lost[] =
                         "{\"is\":\"lost\",\"records\":3}\n{\"is\":\"idle\",\"device\":1,\"at\":1,\"entity\":99}\n";

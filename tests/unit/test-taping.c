@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Recordings of the service's own objects: what 1,000 clients and any change of policy and settings come to is played
- * again, and comes out as it was recorded; a reader that is slow, or goes, delays no other.
+ * Recordings of the service's own objects: the decisions for 1,000 clients with changes of policies and settings are
+ * played again with the same result; a slow reader, or one that goes, delays no other.
  */
 
 #include <stdio.h>
@@ -26,7 +26,7 @@ typedef struct Reader {
         bool ended; /* the service has closed it */
 } Reader;
 
-/* What there is now, at most so much. */
+/* Reads the text that is there now, at most `max` bytes. */
 static void reader_take(Reader *r, size_t max) {
         char buf[65536];
         size_t taken = 0;
@@ -47,7 +47,7 @@ static void reader_take(Reader *r, size_t max) {
         }
 }
 
-/* Everything that is due happens, and what is sent meanwhile is read. No process is followed into its real cgroup. */
+/* Handles everything that is due, and reads what is sent meanwhile. No process is followed into its real cgroup. */
 static void turn(Manager *m, Reader *r) {
         do {
                 m->follow = follow_free(m->follow);
@@ -57,7 +57,7 @@ static void turn(Manager *m, Reader *r) {
         } while (r && m->taping && taping_kept(m->taping) > 0);
 }
 
-/* Until the service has closed it, which it does when everything is sent. */
+/* Reads until the service closes the recording, which it does when everything is sent. */
 static void reader_finish(Manager *m, Reader *r) {
         assert_int_equal(shutdown(r->fd, SHUT_WR), 0);
         while (!r->ended)
@@ -74,7 +74,7 @@ static Reader reader_begin(Manager *m, char *const *devices) {
         return r;
 }
 
-/* Everything comes out again. */
+/* Checks that all decisions are played back equal. */
 static void reader_play(Reader *r, Player *p) {
         char *save = NULL;
 
@@ -190,7 +190,7 @@ static void test_crowd(void **state) {
                 crowd_join(&c);
         for (unsigned i = 0; i < 500; i++)
                 crowd_do(&c);
-        /* In the middle of it. */
+        /* The recording begins in the middle of the work. */
         Reader r = reader_begin(c.m, NULL);
         check(c.m);
         for (unsigned i = 0; i < 6000; i++) {
@@ -215,7 +215,7 @@ static void test_crowd(void **state) {
 
 /* --- who reads --- */
 
-/* Nothing waits for a slow reader. It is told how much it has lost, and what follows is whole again. */
+/* Nothing waits for a slow reader. It is told how much it has lost, and the text after that is complete again. */
 static void test_slow(void **state) {
         Manager *m = manager_make();
         Process a = join(m, "/a", 0), b = join(m, "/b", 0);
@@ -258,7 +258,7 @@ static void test_slow(void **state) {
         manager_free(m);
 }
 
-/* Some devices only; one that comes later; and one at a time. */
+/* A recording of some devices only; of a device that is added later; and of one device at a time. */
 static void test_devices(void **state) {
         char *const only[] = {(char *) "d2", NULL};
         Manager *m = manager_make();
@@ -285,7 +285,7 @@ static void test_devices(void **state) {
         assert_non_null(strstr(r.text.data, "\"d4\""));
         tape_text_done(&r.text);
 
-        /* Who closes it is done with. */
+        /* A recording ends when its reader closes it. */
         r.fd = safe_close(r.fd);
         turn(m, NULL);
         assert_null(m->taping);
@@ -295,7 +295,7 @@ static void test_devices(void **state) {
         leave(&a);
         manager_free(m);
         reader_take(&r, SIZE_MAX);
-        assert_true(r.ended); /* with the service, which is cut */
+        assert_true(r.ended); /* ended with the service, and its rest is cut off */
         assert_true(!r.text.data || !strstr(r.text.data, "\"end\""));
         tape_text_done(&r.text);
         safe_close(r.fd);
@@ -308,7 +308,7 @@ int main(void) {
                         cmocka_unit_test(test_crowd),
         };
 
-        /* Later than it is for the loop, so that no timer goes off by itself. */
+        /* Sets the test's clock ahead of the event loop's, so that no timer fires by itself. */
         own_clock_pass(UINT64_C(1) << 56);
         return cmocka_run_group_tests_name("taping", tests, NULL, NULL);
 }

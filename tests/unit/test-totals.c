@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Totals: entries, what lasts, room, and files of others
+ * Totals: entries, lasting entries, room, and other files
  */
 
 #include <stdio.h>
@@ -43,7 +43,8 @@ static void test_entries(void **state) {
         totals_done(&t);
 }
 
-/* However many there are: units give way by age, unless they run; what does not last takes none of their places. */
+/* With any number of entries, the oldest units that do not run are dropped; entries that do not last take none of the
+ * units' places. */
 static void test_room(void **state) {
         Totals t = make(-1);
         char name[64];
@@ -68,7 +69,7 @@ static void test_room(void **state) {
                 (void) snprintf(name, sizeof(name), "x%u.service", i);
                 (void) totals_get(&t, name, true);
         }
-        assert_null(totals_get(&t, "one-more.service", true)); /* all are in use */
+        assert_null(totals_get(&t, "one-more.service", true)); /* all entries are in use */
         assert_int_equal(totals_get(&t, "u3.service", true)->run_ns, 4);
         totals_done(&t);
 }
@@ -77,7 +78,7 @@ static bool is_kept(const char *name, void *userdata) {
         return strcmp(name, userdata) == 0;
 }
 
-/* What a service that was killed has counted is in the file, which the next one reads. */
+/* A killed service's counts are in the file, which the next service reads. */
 static void test_file(void **state) {
         int fd = memfd_create("test-totals", MFD_CLOEXEC);
         char why[TOTALS_WHY_MAX], kept[] = "/a";
@@ -110,7 +111,7 @@ static void test_file(void **state) {
         const TotalsSlot *n = totals_get(&next, "train.service", true);
         assert_memory_equal(n, s, sizeof(*n));
 
-        /* The same in place, which takes no room: what is not valid is free. */
+        /* Reads the file in place, which needs no room: invalid entries are free. */
         Totals there;
         totals_get(&t, "/c", false)->source = 1000;
         assert_int_equal(totals_adopt(fd, 50, &there), 0);
@@ -121,7 +122,7 @@ static void test_file(void **state) {
         assert_int_equal(totals_get(&there, "train.service", true)->drain_wait_ns, 9);
         totals_get(&there, "/a", false)->run_ns++;
         assert_int_equal(s->run_ns, 5);
-        assert_int_equal(totals_get(&t, "/a", false)->run_ns, 13); /* one file */
+        assert_int_equal(totals_get(&t, "/a", false)->run_ns, 13); /* both use one file */
         totals_done(&there);
         assert_int_equal(ftruncate(fd, size - 1), 0);
         assert_int_equal(totals_adopt(fd, 50, &there), -EBADMSG);
@@ -137,7 +138,7 @@ static void test_file(void **state) {
         assert_int_equal(totals_get(&after, "/a", false)->run_ns, 0);
         assert_int_equal(totals_get(&after, "train.service", true)->kept_ns, 7);
 
-        /* Each byte of it counts. */
+        /* A change of any byte is noticed. */
         for (size_t i = 0; i < copy_size; i++) {
                 Totals bad = make(-1);
                 copy[i] ^= 0x10;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Aliases of units, as they lie on the disk
+ * Aliases of units on the disk
  */
 
 #include <stdio.h>
@@ -18,7 +18,7 @@ static void link_to(const char *target, const char *name) {
         assert_int_equal(symlink(target, path), 0);
 }
 
-/* `own` NULL: it is no alias. */
+/* Checks the unit's own name; `own` NULL: the name is no alias. */
 static void expect(const char *name, const char *own) {
         char *found = NULL;
 

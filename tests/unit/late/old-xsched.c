@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * An older libxsched, with what there was then
+ * An older libxsched, with the functions of its time
  */
 
 #include <errno.h>
