@@ -145,12 +145,12 @@ void xsched_queue_look(XschedQueue *q);
 void xsched_queue_boost(XschedQueue *q);
 
 typedef enum XschedQueueState {
-        XSCHED_QUEUE_WATCHED = 1 << 0, /* the service wants to hear when the queue turns ready or idle */
+        XSCHED_QUEUE_WATCHED = 1 << 0, /* the service wants edges when the queue turns ready or idle */
         XSCHED_QUEUE_HELD = 1 << 1,    /* xsched_queue_begin() would wait */
 } XschedQueueState;
 
-/* Returns what the service wants of the queue now: a set of XschedQueueState. For a backend that finds launches by
- * polling. May be called from signal handlers. */
+/* Returns the queue's state by the service: a set of XschedQueueState. For a backend that finds launches by polling.
+ * May be called from signal handlers. */
 int xsched_queue_get_state(XschedQueue *q);
 
 /* How libxsched sees the launches of a queue, and so whether its gate can stop them. A caller that calls
@@ -194,9 +194,9 @@ int xsched_get_counters(XschedCounters *ret);
  * "Laxity" (0..3600000000 microseconds; 0: none), "Critical" (-255..255: the priority once the laxity is used up),
  * "Utilization" (1..100 percent).
  *
- * "WillLaunch" (0..2000000 microseconds from now) says when the process launches next, so that those whom it has
- * precedence over can be held a little before, as forecasts do for who comes regularly. It is told at once, counts
- * once, and costs others no more than forecasts may. Returns 0; -EINVAL: unknown name; -ERANGE: value out of range. */
+ * "WillLaunch" (0..2000000 microseconds from now) says when the process launches next, so that clients below it in
+ * precedence can be held a little before, as by forecasts for regular clients. The hint is sent at once, counts once,
+ * and costs others no more than forecasts may. Returns 0; -EINVAL: unknown name; -ERANGE: value out of range. */
 int xsched_hint(const char *name, int64_t value);
 
 #define XSCHED_HOLD_CHILDREN UINT64_C(1) /* includes processes that the caller starts */

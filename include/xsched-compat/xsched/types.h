@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * Types and constants of XSched's interface, with the names and values that it has there
+ * Types and constants of XSched's interface, with XSched's names and values
  *
- * For programs that were written against XSched (Shen et al., OSDI 2025). What the calls do here: xsched-api(3). The
- * interface of xschedd's own library is another one: xsched/xsched.h below /usr/include. Nothing of the two has the
- * same name, so both may be included, each by its own path.
+ * For programs that were written against XSched (Shen et al., OSDI 2025). xsched-api(3) describes the calls as
+ * implemented here. xschedd's own library has another interface: xsched/xsched.h below /usr/include. The two share no
+ * names, so both may be included, each by its own path.
  */
 
 #include <stddef.h>
@@ -22,14 +22,14 @@ typedef uint64_t XQueueHandle;    /* of XQueueCreate() */
 typedef uint64_t HwQueueHandle;   /* of a platform's ...QueueCreate() */
 typedef uint64_t HwCommandHandle; /* of HwCommandCreateCallback() */
 
-/* What every function returns. */
+/* The result of every function. */
 typedef enum {
         kXSchedSuccess = 0,
-        kXSchedErrorHardware = 1,     /* the runtime has refused, or has failed; or there is no memory */
+        kXSchedErrorHardware = 1,     /* the runtime refused or failed, or there is no memory */
         kXSchedErrorInvalidValue = 2, /* a NULL, or a value out of range */
-        kXSchedErrorNotFound = 3,     /* no such handle: never made, destroyed, or of the parent of a fork */
+        kXSchedErrorNotFound = 3,     /* no such handle: never made, destroyed, or made by the parent before fork() */
         kXSchedErrorNotAllowed = 4,   /* not now, or not from here: see the function */
-        kXSchedErrorNotSupported = 5, /* not by this library, or not by what stands behind the queue */
+        kXSchedErrorNotSupported = 5, /* not by this library, or not by the queue's backend */
         kXSchedErrorBadResponse = 6,  /* never returned here */
         kXSchedErrorUnknown = 999,
 } XResult;
@@ -57,16 +57,16 @@ typedef enum {
 
 typedef enum {
         kPreemptLevelUnknown = 0,
-        kPreemptLevelBlock = 1,      /* nothing further is launched */
-        kPreemptLevelDeactivate = 2, /* what was launched and has not begun waits, too */
-        kPreemptLevelInterrupt = 3,  /* and so does what runs */
+        kPreemptLevelBlock = 1,      /* further commands are not launched */
+        kPreemptLevelDeactivate = 2, /* launched commands that have not begun wait, too */
+        kPreemptLevelInterrupt = 3,  /* running commands are stopped, too */
         kPreemptLevelMax,
 } XPreemptLevel;
 
 typedef enum {
         kQueueStateUnknown = 0,
         kQueueStateIdle = 1,
-        kQueueStateReady = 2, /* something was submitted, or launched, that has not completed */
+        kQueueStateReady = 2, /* submitted or launched commands have not all completed */
 } XQueueState;
 
 typedef enum {
@@ -88,8 +88,8 @@ typedef enum {
 
 typedef enum {
         kQueueSuspendFlagNone = 0x0000,
-        kQueueSuspendFlagSyncHwQueue = 0x0001, /* suspend, then wait for what is in flight */
-        kQueueSuspendFlagWaitAll = 0x0002,     /* wait for what was submitted so far, then suspend */
+        kQueueSuspendFlagSyncHwQueue = 0x0001, /* suspend, then wait for the commands in flight */
+        kQueueSuspendFlagWaitAll = 0x0002,     /* wait for the commands submitted so far, then suspend */
         kQueueSuspendFlagWaitIdle = 0x0004,    /* wait until it is idle, then suspend */
         kQueueSuspendFlagMaskAll = -1,
 } XQueueSuspendFlag;
@@ -102,7 +102,7 @@ typedef enum {
 
 typedef enum {
         kSchedulerUnknown = 0,
-        kSchedulerAppManaged = 1, /* APP: XQueueSuspend() and XQueueResume() alone */
+        kSchedulerAppManaged = 1, /* APP: queues wait by XQueueSuspend() and XQueueResume() alone */
         kSchedulerLocal = 2,      /* LCL: a policy, among the XQueues of this process */
         kSchedulerGlobal = 3,     /* GLB: xschedd, to which hints are sent */
         kSchedulerMax,
@@ -115,7 +115,7 @@ typedef enum {
         kPolicyCPUHighestPriorityFirst = 3,           /* CHPF */
         kPolicyUtilizationPartition = 4,              /* UP */
         kPolicyProcessUtilizationPartition = 5,       /* PUP */
-        kPolicyStrictProcessUtilizationPartition = 6, /* SPUP: not here */
+        kPolicyStrictProcessUtilizationPartition = 6, /* SPUP: not supported */
         kPolicyKEarliestDeadlineFirst = 7,            /* KEDF */
         kPolicyLaxity = 8,                            /* LAX */
         kPolicyActiveWindowFirst = 9,                 /* AWF */
@@ -124,8 +124,8 @@ typedef enum {
         kPolicyMax,
 } XPolicyType;
 
-/* Launches something on the queue, and returns; on a thread of the library. What it returns, if not kXSchedSuccess, is
- * what XQueueWait() and XQueueWaitAll() return. */
+/* Launches a command's work on the queue without waiting for it. Called on a thread of the library. XQueueWait() and
+ * XQueueWaitAll() return its result, if that is not kXSchedSuccess. */
 typedef XResult (*LaunchCallback)(HwQueueHandle, void *);
 
 /* Higher runs first. */

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * XSched's interface, all of it but for the platforms: xsched/PLATFORM/hal.h
+ * XSched's whole interface but for the platforms, which are in xsched/PLATFORM/hal.h
  */
 
 #include "types.h"

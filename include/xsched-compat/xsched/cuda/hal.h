@@ -13,11 +13,11 @@ extern "C" {
 
 typedef struct CUstream_st *CUstream;
 
-/* The stream has to be there until HwQueueDestroy(), and not one of the default ones. Called with the stream's context
+/* The stream must exist until HwQueueDestroy(), and must not be a default stream. Called with the stream's context
  * current. Errors as of OclQueueCreate(). */
 XResult CudaQueueCreate(HwQueueHandle *hwq, CUstream stream);
 
-/* The handle that the stream has. kXSchedErrorNotFound: it has none. */
+/* Returns the stream's handle. kXSchedErrorNotFound: it has none. */
 XResult CudaQueueGet(HwQueueHandle *hwq, CUstream stream);
 
 #ifdef __cplusplus

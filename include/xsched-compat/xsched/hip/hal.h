@@ -4,8 +4,8 @@
 /*
  * HIP's streams, for XQueueCreate()
  *
- * xsched's layer for AMD GPUs sees the queues of the hardware, which streams share: what is launched by HIP's own
- * functions is scheduled by the process, and an XQueue schedules the commands that are submitted to it.
+ * xsched's layer for AMD GPUs sees the hardware's queues, which streams share. So launches by HIP's own functions are
+ * scheduled for the whole process, and an XQueue schedules only the commands submitted to it.
  */
 
 #include "../types.h"
@@ -16,7 +16,7 @@ extern "C" {
 
 typedef struct ihipStream_t *hipStream_t;
 
-/* The stream has to be there until HwQueueDestroy(), and not the default one. Errors as of OclQueueCreate(). */
+/* The stream must exist until HwQueueDestroy(), and must not be the default stream. Errors as of OclQueueCreate(). */
 XResult HipQueueCreate(HwQueueHandle *hwq, hipStream_t stream);
 
 #ifdef __cplusplus

@@ -13,8 +13,9 @@ extern "C" {
 
 typedef struct _cl_command_queue *cl_command_queue;
 
-/* The queue is retained until HwQueueDestroy(). A queue that has a handle already: that one. kXSchedErrorInvalidValue:
- * a NULL, or no queue by the word of the runtime; kXSchedErrorNotSupported: there is no OpenCL in the process. */
+/* The queue is retained until HwQueueDestroy(). A queue that has a handle already gets the same one.
+ * kXSchedErrorInvalidValue: a NULL, or the runtime knows no such queue; kXSchedErrorNotSupported: the process has no
+ * OpenCL. */
 XResult OclQueueCreate(HwQueueHandle *hwq, cl_command_queue cmdq);
 
 #ifdef __cplusplus
