@@ -4,7 +4,6 @@
  * The schedulers
  */
 
-#include <poll.h>
 #include <sys/resource.h>
 
 #include "common/thread-util.h"
@@ -233,19 +232,14 @@ static void turn_and_tell(void) {
 static void *scheduler_main(void *unused) {
         (void) pthread_setname_np(pthread_self(), "xsched-local");
         for (;;) {
-                uint64_t count, wake;
-                int fd;
+                uint32_t seen = side_nudges();
+                uint64_t wake;
                 {
                         COMPAT_LOCKED;
                         turn();
                         wake = scheduler.wake_ns;
-                        fd = side_wake_fd();
                 }
-                struct timespec left = ns_to_timespec(ns_sub(wake, now_ns()));
-                struct pollfd pfd = {.fd = fd, .events = POLLIN};
-                (void) ppoll(&pfd, 1, wake == NSEC_INFINITY ? NULL : &left, NULL);
-                if (pfd.revents & POLLIN)
-                        (void) !read(fd, &count, sizeof(count));
+                side_await_nudge(seen, wake);
         }
         return NULL;
 }

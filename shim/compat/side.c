@@ -4,9 +4,7 @@
  * Local gates
  */
 
-#include <fcntl.h>
 #include <limits.h>
-#include <sys/eventfd.h>
 
 #include "common/futex.h"
 #include "shim/compat/side.h"
@@ -14,41 +12,36 @@
 /* Made with the first XQueue, and kept for ever, because threads may be using it. */
 static struct {
         Page page;
-        int wake;
+        _Atomic uint32_t nudges;     /* futex: changes when the scheduler has work */
         Side *sides[PAGE_SLOTS_MAX]; /* never freed */
         size_t n;
-} all = {.page = {.fd = -EBADF}, .wake = -EBADF};
+} all = {.page = {.fd = -EBADF}};
 
-int side_wake_fd(void) {
-        return all.wake;
+uint32_t side_nudges(void) {
+        return atomic_load(&all.nudges);
 }
 
 void side_nudge(void) {
-        uint64_t one = 1;
+        atomic_fetch_add(&all.nudges, 1);
+        (void) futex(&all.nudges, FUTEX_WAKE_PRIVATE, 1, NULL, 0);
+}
 
-        if (all.wake >= 0)
-                (void) syscall(SYS_write, all.wake, &one, sizeof(one));
+void side_await_nudge(uint32_t seen, uint64_t until_ns) {
+        const struct timespec until = ns_to_timespec(until_ns);
+
+        (void) futex(&all.nudges, FUTEX_WAIT_BITSET_PRIVATE, seen, until_ns == NSEC_INFINITY ? NULL : &until,
+                        FUTEX_BITSET_MATCH_ANY);
 }
 
 static int open_page(void) {
         if (all.page.header)
                 return 0;
 
-        _cleanup_close_ int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-        if (fd < 0)
-                return negative_errno();
-        /* Use a number above stderr: an application that has closed a standard descriptor opens it again there. */
-        int wake = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-        if (wake < 0)
-                return negative_errno();
         int r = page_create(0, &all.page);
-        if (r < 0) {
-                safe_close(wake);
+        if (r < 0)
                 return r;
-        }
         all.page.fd = safe_close(all.page.fd); /* it is mapped */
         page_set_lease(all.page.header, UINT64_MAX);
-        all.wake = wake;
         return 0;
 }
 
@@ -67,7 +60,6 @@ static Side *take(void) {
         s->index = (uint32_t) all.n;
         s->slot = page_slot(&all.page, s->index);
         s->header = all.page.header;
-        s->wake = all.wake;
         all.sides[all.n++] = s;
         return s;
 }
@@ -105,10 +97,8 @@ void side_release(Side *s) {
 /* --- what counts --- */
 
 static void notify(Side *s) {
-        uint64_t one = 1;
-
         page_mark_dirty(s->header, s->index);
-        (void) syscall(SYS_write, s->wake, &one, sizeof(one));
+        side_nudge();
 }
 
 static void begin(Side *s) {
@@ -247,8 +237,6 @@ void side_set_verdict(Side *s, Verdict v) {
 
 /* The page is shared with the parent, whose threads do not exist here. */
 void side_forget_all(void) {
-        safe_close(all.wake);
-        all.wake = -EBADF;
         all.page = PAGE_NULL;
         all.n = 0;
 }

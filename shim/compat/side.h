@@ -22,7 +22,6 @@ struct Side {
         PageSlot *slot;
         PageHeader *header;
         uint32_t index;
-        int wake;
         uint32_t word; /* the verdict last written */
         _Atomic uint32_t escape;
         _Atomic bool in_use;
@@ -69,9 +68,11 @@ static inline uint32_t side_in_flight(const Side *s) {
 
 /* --- the scheduler's, with the lock --- */
 
-/* Descriptor that is readable when there were watched edges; -EBADF without a page. */
-int side_wake_fd(void);
+/* Changes with watched edges, and with side_nudge(). No descriptor: programs close those that they have not opened. */
+uint32_t side_nudges(void);
 void side_nudge(void);
+/* Returns when it is no longer `seen`, or at that time. Without the lock. */
+void side_await_nudge(uint32_t seen, uint64_t until_ns);
 /* Calls edge() for each XQueue that had an edge since the last call. */
 void side_take_edges(void (*edge)(XQueue *x));
 void side_set_watch(Side *s, uint32_t watch);

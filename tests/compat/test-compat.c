@@ -5,6 +5,7 @@
  */
 
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "compat-fixture.h"
 #include "include/xsched-compat/xsched/opencl/hal.h"
@@ -462,6 +463,47 @@ static int child(const Queue *parents, char *data) {
 }
 
 /* A thread sanitizer follows no child that starts threads. */
+static uint64_t cpu_ns(void) {
+        struct timespec ts;
+
+        assert_return_code(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts), errno);
+        return timespec_to_ns(&ts);
+}
+
+/* The program closes what it has not opened, as daemons do. The scheduler goes on, and no thread spins. */
+static void test_descriptors_closed(void **state) {
+        const struct timespec a_while = {.tv_nsec = 100 * (long) NSEC_PER_MSEC};
+        Queue low, high;
+        char l[2], h;
+
+        make(&low);
+        make(&high);
+        assert_ok(XQueueSetLaunchConfig(low.xq, 1, 1));
+        assert_ok(XHintPriority(high.xq, 2));
+        assert_ok(XHintPriority(low.xq, 1));
+        lcl(kPolicyHighestPriorityFirst);
+        submit(&high, &h);
+        settle(&high);
+        assert_return_code(close_range(STDERR_FILENO + 1, ~0U, 0), errno);
+
+        fake_forget();
+        fake_hold(true);
+        submit(&low, l);
+        submit(&low, l + 1);
+        assert_ptr_equal(fake_launched(1), l);
+        submit(&high, &h);
+        assert_ptr_equal(fake_launched(2), &h);
+        fake_hold(false);
+        settle(&low);
+        settle(&high);
+
+        uint64_t before = cpu_ns();
+        (void) nanosleep(&a_while, NULL);
+        assert_in_range(cpu_ns() - before, 0, 50 * NSEC_PER_MSEC);
+        end(&low);
+        end(&high);
+}
+
 static void test_fork(void **state) {
 #ifdef __SANITIZE_THREAD__
         return;
@@ -497,6 +539,7 @@ int main(void) {
                         cmocka_unit_test_setup_teardown(test_inheritance, setup, teardown),
                         cmocka_unit_test_setup_teardown(test_misuse, setup, teardown),
                         cmocka_unit_test_setup_teardown(test_many, setup, teardown),
+                        cmocka_unit_test_setup_teardown(test_descriptors_closed, setup, teardown),
                         cmocka_unit_test_setup_teardown(test_fork, setup, teardown),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
