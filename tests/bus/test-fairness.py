@@ -91,7 +91,7 @@ class Attacker:
 
 @unittest.skipUnless(os.getuid() == 0, "needs root to become another user")
 class Fairness(Case):
-    config = "[Scheduler]\nStarveAfter=1h\n[Limits]\nMaxQueuesPerUser=20000\n"
+    config = "[Scheduler]\nStarveAfter=1h\n[Limits]\nMaxQueuesPerUser=20000\nMaxJobsPerUser=200\n"
     n_queues = 3 * QUEUES_PER_CLIENT
 
     def attacker(self, function):
@@ -107,12 +107,13 @@ class Fairness(Case):
             clients[-1].queues(QUEUES_PER_CLIENT, "pci:0000:09:00.0")
         return clients
 
-    def ask_much(self, a, member="Describe", path=PATH, interface=MANAGER):
+    def ask_much(self, a, member="Describe", path=PATH, interface=MANAGER, arguments=()):
         """In the attacker, from the second step on: as many calls as may wait, and their answers, for ever."""
         clients = self.crowd(a)
         connections = [a.connect() for _ in range(CONNECTIONS)]
         a.done()
-        pending = [[c.send(NAME, path, interface, member) for _ in range(PIPELINE)] for c in connections]
+        ask = lambda c: c.send(NAME, path, interface, member, *arguments)
+        pending = [[ask(c) for _ in range(PIPELINE)] for c in connections]
         a.ours.sendall(b".")
         while clients:
             for c, p in zip(connections, pending):
@@ -121,7 +122,7 @@ class Fairness(Case):
                 except dbus.DBusError as e:
                     if e.name != LIMITS_EXCEEDED:
                         raise
-                p.append(c.send(NAME, path, interface, member))
+                p.append(ask(c))
 
     def beside(self, **what):
         """Begins the attack. Returns what one call of it takes when there is no other."""
@@ -131,7 +132,8 @@ class Fairness(Case):
         path, interface, member = (
             what.get(k, v) for k, v in (("path", PATH), ("interface", MANAGER), ("member", "Describe"))
         )
-        one = min(seconds(lambda: self.c.call(NAME, path, interface, member)) for _ in range(3))
+        arguments = what.get("arguments", ())
+        one = min(seconds(lambda: self.c.call(NAME, path, interface, member, *arguments)) for _ in range(3))
         a.step()
         return one
 
@@ -155,6 +157,17 @@ class Fairness(Case):
 
     def test_registrations_beside_introspection(self):
         self.check_registers(self.beside(path=PATH + "/queue", interface=INTROSPECTABLE, member="Introspect"))
+
+    def test_registrations_beside_shares(self):
+        """Of as many groups as may be asked for, one of them changed."""
+        for i in range(128):
+            self.tenant(f"tenant-{i}")
+        names = [g[0] for g in self.call("ListGroups") if g[0].startswith("job:")]
+        self.assertEqual(len(names), 128)
+        wanting = [("pci:0000:01:00.0", names)]
+        self.check_registers(
+            self.beside(member="ListShares", arguments=("a(sas)sta{sv}", wanting, names[0], 0, {"Weight": ("u", 5)}))
+        )
 
     def test_an_object_costs_the_same_among_many(self):
         """Nothing that is said of a queue is sought among all the others of its group."""

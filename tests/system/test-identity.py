@@ -15,6 +15,13 @@ from terminal import Terminal
 
 BUS, BUS_PATH = "org.freedesktop.DBus", "/org/freedesktop/DBus"
 
+# Enters the cgroup, and becomes the program.
+ENTER = """import os, sys
+os.makedirs(sys.argv[1], exist_ok=True)
+with open(sys.argv[1] + "/cgroup.procs", "w") as f:
+    f.write("0")
+os.execv(sys.argv[3], sys.argv[3:])"""
+
 
 class Identity(Case):
     def check(self, client, group, unit, slice_, path=None):
@@ -36,6 +43,29 @@ class Identity(Case):
     def test_escaped_names(self):
         c = self.client(unit="a\\x2db\\x20c.service")
         self.check(c, "/system.slice/a\\x2db\\x20c.service", "a\\x2db\\x20c.service", "system.slice")
+
+    def test_names_of_any_bytes(self):
+        """A cgroup may have any name. Each is a group of its own that xschedctl names so that it can be typed, and that
+        nothing takes for an option, a pattern, a unit or an escape sequence."""
+        names = (b"-x", b" ", b"a b", b'a"b', b"a\\b", b"it's", b"{}", b"$(id)", b"%s%n", b"<b>&amp;", b"a\rb")
+        names += (b"\x1b[31mred", b"\xff\xfe", b"\xed\xa0\x80", b"\xe2\x80\xae", b".slice", b"-.slice", b"x" * 255)
+        there = [
+            self.client(command=["/usr/bin/python3", "-c", ENTER, os.fsdecode(b"/sys/fs/cgroup/odd/" + n)])
+            for n in names
+        ]
+        groups = [g[0] for g in self.call("ListGroups")[0] if g[0].startswith("/odd/")]
+        self.assertEqual(len(set(groups)), len(names), groups)
+        for g in groups:
+            run("xschedctl", "set", "--runtime", f"group:{g}", "weight=50")
+            self.assertIn("Weight=50", run("xschedctl", "show", f"group:{g}"))
+            run("xschedctl", "reset", f"group:{g}")
+        listed = run("xschedctl", "list-groups", "--json=short")
+        self.assertLessEqual(set(groups), {g["group"] for g in json.loads(listed)})
+        for argv in (("list-groups",), ("list-clients",), ("status",), ("dump",)):
+            self.assertNotRegex(run("xschedctl", *argv, errors="strict"), r"[\x00-\x09\x0b-\x1f\x7f\u202e]")
+        run("systemctl", "restart", "xsched")
+        self.assertEqual({g[0] for g in self.call("ListGroups")[0] if g[0] in groups}, set(groups))
+        until(lambda: self.get("NClients") == len(there), "all to be there again")
 
     def test_scope(self):
         c = self.client(command=["systemd-run", "--quiet", "--scope", "--unit=adhoc.scope", "--slice=gpu-batch.slice"])
