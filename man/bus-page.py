@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""org.xsched.Scheduler(5) from the interface XML: its comments are the documentation.
+"""Makes org.xsched.Scheduler(5) from the comments of the interface XML.
 
-A comment stands in front of what it is about. In a method's comment, "@name: text" is about an argument, up to the next
-one; "polkit:" begins what is said of authorisation. Prints scdoc: the template, with @CONVENTIONS@ (the comment at the
-head of the XML) and @INTERFACES@ filled in."""
+A comment precedes the element that it documents. In a method's comment, "@name: text" documents an argument, up to the
+next one; "polkit:" begins the text about authorisation. Prints scdoc: the template, with @CONVENTIONS@ (the comment at
+the head of the XML) and @INTERFACES@ filled in."""
 
 import re
 import sys
@@ -39,7 +39,7 @@ def paragraph(text):
 class Comment:
     def __init__(self, text):
         text, _, self.polkit = text.partition("polkit:")
-        if "@" in self.polkit:  # an argument behind it
+        if "@" in self.polkit:  # an argument after the polkit text
             self.polkit, at, rest = self.polkit.partition("@")
             text += at + rest
         parts = re.split(r"@(\w+):", text)
@@ -105,7 +105,7 @@ def interfaces(root):
 
 def head(path):
     """The comment in front of the root element, which ElementTree does not keep. Its first paragraph is about the file,
-    its last one lists the errors, which the template tells at more length."""
+    its last one lists the errors, which the template explains in more detail."""
     text = open(path, encoding="utf-8").read()
     comments = re.findall(r"<!--(.*?)-->", text[: text.index("<node")], re.S)
     return "\n\n".join(paragraph(p) for p in re.split(r"\n\s*\n", comments[-1].strip())[1:-1])

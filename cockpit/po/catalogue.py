@@ -1,9 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""From a catalogue of gettext to what Cockpit loads: catalogue.py LANGUAGE.po [manifest.json] > po.LANGUAGE.js
+"""Converts a catalogue of gettext to the file that Cockpit loads: catalogue.py LANGUAGE.po [manifest.json] >
+po.LANGUAGE.js
 
-With the manifest, only what that says: Cockpit's shell loads it for its menu, as po.manifest.LANGUAGE.js.
-Of a catalogue it knows what those of this page have: messages of one line without plurals or contexts."""
+With the manifest, only the manifest's texts: Cockpit's shell loads them for its menu, as po.manifest.LANGUAGE.js. It
+reads only messages of one line without plurals or contexts, which is all that this page's catalogues have."""
 
 import ast
 import json
@@ -21,7 +22,7 @@ def read(name):
 
 
 def labels(manifest):
-    """All labels, at any depth."""
+    """All labels of the manifest, at any depth."""
     if isinstance(manifest, dict):
         return {manifest.get("label")}.union(*map(labels, manifest.values()))
     return set().union(*map(labels, manifest)) if isinstance(manifest, list) else set()

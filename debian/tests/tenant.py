@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What the tests have in common: a program that is built against the installed libxsched, and what the service says of
-it."""
+"""Shared by the tests: a program that is built against the installed libxsched, and the service's answers about it."""
 
 import json
 import os
@@ -17,7 +16,7 @@ def output(*argv):
 
 
 def build(directory=None):
-    """The path of the program. It goes with the directory."""
+    """Builds the program in the directory. Returns its path."""
     directory = directory or tempfile.mkdtemp()
     path = f"{directory}/tenant"
     flags = output("pkg-config", "--cflags", "--libs", "xsched").split()
@@ -39,7 +38,8 @@ def equal(found, expected):
 
 
 def become(function, expected):
-    """What systemd says of a unit, the service hears a moment after the client is there."""
+    """Waits for the result: the service learns a unit's settings from systemd a moment after the client has
+    registered."""
     end = time.monotonic() + 10
     while function() != expected and time.monotonic() < end:
         time.sleep(0.01)
@@ -47,14 +47,14 @@ def become(function, expected):
 
 
 class Tenant:
-    """It runs, and is registered."""
+    """Waits until the program runs and is registered."""
 
     def __init__(self, *argv):
         self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         equal(self.process.stdout.readline(), "attached\n")
 
     def end(self):
-        """It has launched something, whatever became of the service."""
+        """Checks that the program launches, with or without the service."""
         out, _ = self.process.communicate()
         equal(self.process.returncode, 0)
         equal(int(out) > 0, True)

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Batch work that steps back, with pyopencl: python3 pyopencl-batch.py
+"""Batch work that gives way to others, with pyopencl: python3 pyopencl-batch.py
 
 Run it with the layer: OPENCL_LAYERS=/usr/lib/.../xsched/libxsched-opencl.so, or by xschedctl run.
 """
@@ -16,7 +16,8 @@ SOURCE = "__kernel void next(__global int *a, int k) { size_t i = get_global_id(
 
 @xsched.priority(-10)
 def work(queue: pyopencl.CommandQueue, kernel: pyopencl.Kernel, buffer: pyopencl.Buffer) -> None:
-    """While this runs, and nothing else of the process is more urgent, all of its work is below what others have."""
+    """While this function runs, and nothing else of the process is more urgent, all of the process's work has a lower
+    priority than other programs'."""
     for k in range(ROUNDS):
         kernel(queue, (N,), None, buffer, numpy.int32(k))
     queue.finish()
@@ -31,7 +32,7 @@ def main() -> None:
     flags = pyopencl.mem_flags
     buffer = pyopencl.Buffer(context, flags.READ_WRITE | flags.COPY_HOST_PTR, hostbuf=values)
 
-    # A queue of its own hints; it can be held by hand, too.
+    # A queue with its own hints; the program can suspend it, too.
     with xsched.XQueue.opencl(queue, threshold=4, batch_size=2) as xqueue:
         xqueue.hint(priority=-20)
         work(queue, kernel, buffer)

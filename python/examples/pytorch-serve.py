@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """A server and its own batch work in one process, with PyTorch and asyncio: python3 pytorch-serve.py
 
-Requests claim the class "interactive" for as long as there are any; training goes on below everybody else's work. On a
-machine without a GPU it computes on the CPU, which nobody schedules.
+Requests claim the class "interactive" for as long as there are any; training goes on at a lower priority than all other
+work. On a machine without a GPU it computes on the CPU, which is not scheduled.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 @xsched.priority(0)
 async def answer(model: torch.nn.Module, x: torch.Tensor) -> torch.Tensor:
-    """Above the training: while this is under way the process is not lowered."""
+    """Requests are above the training: during a request the process is not lowered."""
     with torch.inference_mode():
         return await asyncio.to_thread(lambda: model(x).cpu())
 
@@ -38,7 +38,7 @@ async def train(model: torch.nn.Module, steps: int) -> float:
 
 
 def urgent(stack: contextlib.ExitStack, reason: str) -> None:
-    """A claim, where there is a service that lets us."""
+    """Claims the class, where there is a service that grants it."""
     try:
         stack.enter_context(xsched.hold("interactive", reason))
     except OSError as e:

@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """GPU scheduling from within a program: hints, claims and queues, over the C libraries of xsched
 
-Whether there is a service, and whether it knows of this process, changes nothing about what a program does: hints are
-wishes, and are sent in the background.
+A program behaves the same with and without a service: hints are wishes, and are sent in the background.
 
-A hint is the *process's*: a GPU context, its queues and the service's verdicts are. So what threads and asyncio tasks
-say at the same time is brought together: of all that are inside of a ``priority()`` just now the highest counts (each
-by the innermost that it is in), and where nobody is inside of one, what ``hint()`` said last. Who is in none does not
-count. ``Queue`` and ``XQueue`` have hints of their own.
+A hint is the *process's*: a GPU context, its queues and the service's verdicts are. So the priorities of threads and
+asyncio tasks are combined: of all flows that are inside a ``priority()``, each by its innermost one, the highest
+counts. Flows outside of all do not count. When no flow is inside, the last ``hint()`` counts. ``Queue`` and ``XQueue``
+have hints of their own.
 
-After a fork, as of multiprocessing, the child is a process of its own: it is inside of nothing, holds no claims, and
-its parent's queues are not its own.
+After a fork, as by multiprocessing, the child is a process of its own: it is inside no ``priority()``, holds no claims,
+and cannot use its parent's queues.
 
 See python3-xsched(3).
 """
@@ -52,8 +51,8 @@ PRIORITY_MIN, PRIORITY_MAX = -255, 255
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-# What is handed to C: ctypes would cut a number to the C type, a text at its first zero byte, and take a text for an
-# address.
+# Checks arguments for C: ctypes would cut a number to the C type and a text at its first zero byte, and would take a
+# text for an address.
 
 
 def _integer(name: str, value: Any, low: int = -(1 << 63), high: int = (1 << 63) - 1) -> int:
@@ -79,7 +78,7 @@ def _text(name: str, value: Any) -> bytes:
 
 
 class State(enum.IntEnum):
-    """How far this process is with the service."""
+    """The state of this process's registration at the service."""
 
     OFF = 0
     CONNECTING = 1
@@ -89,7 +88,7 @@ class State(enum.IntEnum):
 
 @dataclass(frozen=True)
 class Counters:
-    """What has been seen at the gate of this process's queues."""
+    """Counts of launches at the gates of this process's queues."""
 
     state: State
     queues: int
@@ -115,7 +114,7 @@ _HINTS = ("priority", "weight", "threshold", "deadline", "laxity", "critical", "
 
 
 class _Entry:
-    """One priority() that has been entered, and the flow that has entered it."""
+    """A priority() that was entered, and the flow that entered it."""
 
     __slots__ = ("priority", "flow")
 
@@ -124,15 +123,15 @@ class _Entry:
 
 
 class _Priorities:
-    """What the flows of this process say: a flow is a thread, or a task of asyncio.
+    """The priorities of this process's flows: a flow is a thread, or a task of asyncio.
 
-    A signal's handler may use these as well, in the middle of what its thread does here: so that thread may take the
-    lock once more, and each step leaves what the handler can go on from."""
+    A signal handler may use this class as well, while its thread is inside of it: so the thread may take the lock once
+    more, and each step leaves a state from which the handler can go on."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.entries: list[_Entry] = []  # of all flows, in the order in which they were entered
-        self.base: Optional[int] = None  # hint() has said it
+        self.base: Optional[int] = None  # the priority of the last hint()
         self.sent: Optional[int] = None
 
     def _flow(self) -> tuple[int, int]:
@@ -149,8 +148,8 @@ class _Priorities:
         return PRIORITY_MAX if self.base is None else self.base  # the highest lowers nothing
 
     def _send(self) -> None:
-        """With the lock, so that the last who changes something is the last who says so. A handler that came in between
-        has said something else: then once more."""
+        """Holds the lock, so that the last flow that changes something also sends last. Repeated where a signal handler
+        has sent another value in between."""
         while (level := self._level()) != self.sent:
             _library.check(_library.native().xsched_hint(b"Priority", level), "priority")
             self.sent = level
@@ -173,10 +172,10 @@ class _Priorities:
             return entry
 
     def leave(self, entry: _Entry) -> None:
-        """Wherever that is: a generator may end on another thread than it began on."""
+        """Removes the entry on any thread: a generator may end on another thread than it began on."""
         with self.lock:
             if entry not in self.entries:
-                return  # the parent's, or left before
+                return  # the parent's entry, or left before
             self.entries.remove(entry)
             self._send()
 
@@ -186,7 +185,7 @@ _current: contextvars.ContextVar[Optional[int]] = contextvars.ContextVar("xsched
 
 
 def _environment_base() -> None:
-    """What the C library has read before us."""
+    """Sets the base priority from the environment, as the C library does."""
     with contextlib.suppress(ValueError):
         level = int(os.environ.get("XSCHED_PRIORITY", ""))
         if PRIORITY_MIN <= level <= PRIORITY_MAX:
@@ -198,7 +197,7 @@ _environment_base()
 
 def hint(**values: int) -> None:
     """Sets hints of this process: priority, weight, threshold, deadline and laxity (microseconds), critical,
-    utilization (percent). They only ever lower. Raises ValueError for what is out of range."""
+    utilization (percent). Hints only lower. Raises ValueError for a value out of range."""
     for name in values:
         if name not in _HINTS:
             raise TypeError(f"hint() has no {name!r}; there are {', '.join(_HINTS)}")
@@ -218,13 +217,13 @@ def _checked_priority(level: int) -> int:
 
 
 def current_priority() -> Optional[int]:
-    """That of the innermost priority() around this code, also where a task or a thread was started from there with its
-    context; None outside of all."""
+    """The priority of the innermost priority() around this code, also in a task or thread that was started there with
+    its context; None outside of all."""
     return _current.get()
 
 
 class priority:
-    """While inside, this flow has that priority: ``with priority(-10): ...``, ``async with``, or ``@priority(-10)`` in
+    """While inside, this flow has the priority: ``with priority(-10): ...``, ``async with``, or ``@priority(-10)`` in
     front of a function, a coroutine function or a generator of either kind, for as long as it runs.
 
     One object may be entered any number of times, also at once."""
@@ -243,7 +242,7 @@ class priority:
 
     def __exit__(self, *exception: object) -> None:
         here = self._entered.get()
-        # A generator that was begun in another context: any one of ours is as good.
+        # The generator was begun in another context: any entry of this object will do.
         pair = here[-1] if here else self._all[-1]
         self._entered.set(here[:-1])
         with contextlib.suppress(ValueError):
@@ -298,10 +297,10 @@ _held: set[int] = set()
 
 @contextlib.contextmanager
 def hold(class_name: str, reason: str = "", *, children: bool = False) -> Iterator[None]:
-    """While inside, this process has the named class, if the service lets it: a claim, which may raise where the caller
-    has the right to that. `children`: so have the processes that it starts. Waits for the service. Raises
-    PermissionError when it refuses, ValueError where the class has no name or the reason is longer than 256 bytes,
-    OSError when there is none."""
+    """While inside, this process has the named class, if the service grants it: a claim, which may raise the process if
+    the caller has that right. `children`: the processes that it starts have the class, too. Waits for the service.
+    Raises PermissionError when it refuses, ValueError if the name is empty or the reason is longer than 256 bytes,
+    OSError when there is no service."""
     name, why = _text("class_name", class_name), _text("reason", reason)
     fd = _library.native().xsched_hold_priority(name, why, bool(children))
     if fd == -errno.EINVAL:
@@ -312,7 +311,7 @@ def hold(class_name: str, reason: str = "", *, children: bool = False) -> Iterat
     try:
         yield
     finally:
-        if fd in _held:  # not so in a child
+        if fd in _held:  # not in the child after a fork
             _held.discard(fd)
             os.close(fd)
 
@@ -321,7 +320,7 @@ def hold(class_name: str, reason: str = "", *, children: bool = False) -> Iterat
 
 
 class Queue:
-    """A queue that no layer sees: the program says itself what it launches. `device` is what all processes call it,
+    """A queue that no layer sees: the program itself reports its launches. `device`: the same name in all processes,
     such as "pci:0000:65:00.0"."""
 
     def __init__(self, device: str, *, backend: str = "python", label: Optional[str] = None) -> None:
@@ -341,7 +340,7 @@ class Queue:
         return self._queue
 
     def hint(self, **values: int) -> None:
-        """As hint(), for this queue."""
+        """Sets hints as hint() does, for this queue alone."""
         for name, value in values.items():
             if name not in _HINTS:
                 raise TypeError(f"hint() has no {name!r}; there are {', '.join(_HINTS)}")
@@ -353,7 +352,7 @@ class Queue:
 
     @contextlib.contextmanager
     def launch(self) -> Iterator[None]:
-        """Around work that is over at the end: waits while the queue is held."""
+        """Encloses one launch that has completed at the end of the block; waits at first while the queue is held."""
         tracked = _library.native().xsched_queue_begin(self._native())
         try:
             yield
@@ -391,7 +390,7 @@ _POLICIES = {"HPF": 1, "HHPF": 2, "CHPF": 3, "UP": 4, "PUP": 5, "KEDF": 7, "LAX"
 
 
 class XSchedError(RuntimeError):
-    """A call of XSched's interface has failed; `result` is its XResult."""
+    """A failed call of XSched's interface; `result` is its XResult."""
 
     def __init__(self, function: str, result: int) -> None:
         super().__init__(f"{function}: {_RESULTS.get(result, f'error {result}')}")
@@ -405,7 +404,7 @@ def _call(name: str, *arguments: Any) -> None:
 
 
 def set_scheduler(scheduler: str, policy: Optional[str] = None) -> None:
-    """Who decides among this process's XQueues: "APP", "GLB", or "LCL" with a policy such as "HPF"."""
+    """Sets the scheduler of this process's XQueues: "APP", "GLB", or "LCL" with a policy such as "HPF"."""
     if scheduler not in _SCHEDULERS or (policy is not None and policy not in _POLICIES):
         raise ValueError(f"no such scheduler or policy: {scheduler} {policy or ''}".rstrip())
     if scheduler == "LCL" and policy is None:
@@ -414,7 +413,7 @@ def set_scheduler(scheduler: str, policy: Optional[str] = None) -> None:
 
 
 class XQueue:
-    """An XQueue over a queue of a runtime: xsched-api(3)."""
+    """An XQueue for a runtime's queue: see xsched-api(3)."""
 
     def __init__(self, create: str, native: int, *, threshold: int = 0, batch_size: int = 0) -> None:
         hwq, handle = ctypes.c_uint64(), ctypes.c_uint64()
@@ -430,17 +429,17 @@ class XQueue:
 
     @classmethod
     def opencl(cls, queue: Any, **config: int) -> XQueue:
-        """Of a pyopencl.CommandQueue, or the address of a cl_command_queue."""
+        """Makes an XQueue for a pyopencl.CommandQueue, or the address of a cl_command_queue."""
         return cls("OclQueueCreate", getattr(queue, "int_ptr", queue), **config)
 
     @classmethod
     def cuda(cls, stream: Any, **config: int) -> XQueue:
-        """Of a torch.cuda.Stream of CUDA, or the address of a stream."""
+        """Makes an XQueue for a torch.cuda.Stream of CUDA, or the address of a stream."""
         return cls("CudaQueueCreate", getattr(stream, "cuda_stream", stream), **config)
 
     @classmethod
     def hip(cls, stream: Any, **config: int) -> XQueue:
-        """Of a torch.cuda.Stream of ROCm, or the address of a stream."""
+        """Makes an XQueue for a torch.cuda.Stream of ROCm, or the address of a stream."""
         return cls("HipQueueCreate", getattr(stream, "cuda_stream", stream), **config)
 
     def hint(
@@ -482,12 +481,12 @@ class XQueue:
             self.resume()
 
     def wait(self) -> None:
-        """For all that was launched so far. Other threads go on meanwhile."""
+        """Waits for all launches so far. Other threads go on meanwhile."""
         _call("XQueueWaitAll", self.handle)
 
     @property
     def is_ready(self) -> bool:
-        """Whether something has not completed."""
+        """Whether a launch or a command has not completed."""
         state = ctypes.c_int()
         _call("XQueueQuery", self.handle, ctypes.byref(state))
         return state.value == 2
@@ -512,7 +511,8 @@ class XQueue:
 
 
 def _after_fork() -> None:
-    """The child: other threads were at it, and what the parent holds is the parent's."""
+    """Resets the child's state after a fork: other threads may have been inside, and claims and queues are the
+    parent's."""
     global _priorities
     before, _priorities = _priorities, _Priorities()
     _priorities.base = before.base

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The C libraries, by ctypes: what they declare, and nothing else. Loaded when first used; found by their sonames."""
+"""The C libraries' declarations, by ctypes. A library is found by its soname and loaded when it is first used."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Optional
 
 
 class QueueInfo(ctypes.Structure):
-    """XschedQueueInfo, as far as it is needed."""
+    """The first members of XschedQueueInfo, as far as they are needed."""
 
     _fields_ = [
         ("size", c_uint32),
@@ -71,7 +71,7 @@ _COMPAT = {
     "XHintKDeadline": (c_int, c_size_t),
 }
 
-_lock = threading.RLock()  # a signal's handler may come while it is held
+_lock = threading.RLock()  # recursive, because a signal handler may run while it is held
 _loaded: dict[str, ctypes.CDLL] = {}
 
 
