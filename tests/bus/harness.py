@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What the tests of the tools share: clients that launch by command, xschedctl, a bus without a service, a terminal."""
+"""Shared by the tests of the tools: clients that launch on command, xschedctl, a bus without a service, a terminal."""
 
 import atexit
 import fcntl
@@ -80,7 +80,7 @@ class Client:
         return self.read()
 
     def answered(self):
-        """Has it answered yet? Looks, does not wait."""
+        """Whether the client has answered yet; does not wait."""
         return bool(select.select([self.process.stdout], [], [], 0)[0])
 
     def row(self):
@@ -104,7 +104,8 @@ class Client:
 
 
 class Lines:
-    """Lines of a pipe, each waited for until the deadline. (select() does not see what a file object has buffered.)"""
+    """Reads lines of a pipe, and waits for each until the deadline. (select() does not see what a file object has
+    buffered.)"""
 
     def __init__(self, file):
         self.file = file
@@ -124,7 +125,7 @@ class Lines:
 
 
 def wait_until(condition, what):
-    """Where no event can be had: looks until it is so."""
+    """Polls until the condition holds, where no event tells of it."""
     until = time.monotonic() + DEADLINE
     while not condition():
         if time.monotonic() > until:
@@ -167,10 +168,10 @@ class Terminal:
             start_new_session=True,
         )
         self.text = ""
-        atexit.register(self.process.kill)  # for a test that fails before its end
+        atexit.register(self.process.kill)  # if the test fails before its end
 
     def read_more(self):
-        """False at the end: the program is gone and everything is read."""
+        """Reads output. False at the end: the program has ended and everything is read."""
         while True:
             if select.select([self.master], [], [], 0.05)[0]:
                 self.text += os.read(self.master, 65536).decode()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What the driver counts of who is alone: by libnvidia-ml (a test double under its name), by KFD and fdinfo (a
+"""The driver's counts of a client that is alone: by libnvidia-ml (a test double under its name), by KFD and fdinfo (a
 directory), and when it hangs, crashes or sees nothing."""
 
 import os
@@ -16,7 +16,7 @@ from harness import *
 DEVICE_ID = "pci:0000:65:00.0"
 PERIOD = 0.25  # ACCOUNT_DRIVER_NS of xschedd-quick
 
-# The service starts it in the place of xsched-metrics, and shares nothing with us but the directory.
+# The service starts this program in place of xsched-metrics; the test talks to it by the directory alone.
 SCRIPT = """#!/bin/sh
 [ "$1" = --usage ] && echo $$ >>{d}/started
 FAKE_NVML={d}/mode LD_LIBRARY_PATH=$(cat {d}/path) METRICS_ROOT={d}/root exec {program} "$@"
@@ -30,7 +30,7 @@ class Driver(Case):
         self.put("script", SCRIPT.format(d=self.scratch, program=os.environ["XSCHED_METRICS_PROGRAM"]))
         os.chmod(f"{self.scratch}/script", 0o755)
         self.put("started", "")
-        self.put("none/libnvidia-ml.so.1", "")  # this machine may have the real one
+        self.put("none/libnvidia-ml.so.1", "")  # shadows a real library of this machine
         self.put("path", f"{self.scratch}/none")
         os.environ["XSCHED_METRICS"] = f"{self.scratch}/script"
         super().setUp()
@@ -51,7 +51,7 @@ class Driver(Case):
         self.put("path", os.environ["FAKE_NVML_USAGE_DIR"])
 
     def launch(self):
-        """As fast as it can, until it is told to end."""
+        """Launches as fast as it can until it is told to end."""
         while not self.ended.is_set():
             self.p.ask("run 20000")
 
@@ -74,19 +74,19 @@ class Driver(Case):
             return [int(line) for line in f]
 
     def share(self, seconds=5 * PERIOD):
-        """What it is said to have run of the next seconds."""
+        """Makes the driver report a run time for the next seconds."""
         since, before = time.monotonic(), self.ran()
-        time.sleep(seconds)  # as long as is measured
+        time.sleep(seconds)  # the measured time
         return (self.ran() - before) / 1e6 / (time.monotonic() - since)
 
     def check_share(self, part):
-        """What was estimated before, too much or too little, is made up for in the first of these."""
+        """The first of these windows also corrects the estimate from before."""
         until(lambda: abs(self.share() - part) <= 0.1, f"{part} of the time to be told")
 
     def check_driver(self, part):
         until(lambda: self.source() == "driver", "the driver's count")
         self.check_share(part)
-        self.assertLessEqual(len(self.started()), 3)  # one that is not asked for a while ends
+        self.assertLessEqual(len(self.started()), 3)  # a helper that is not asked for a while ends
 
     def check_sampled(self, n_started=1):
         """Now and then a window falls into a pause of the program, on a busy machine: it counts as tracked until the
@@ -96,7 +96,7 @@ class Driver(Case):
             before = self.ran()
             until(lambda: self.ran() > before, "it to be counted")
             self.assertNotEqual(self.source(), "driver")
-        self.assertEqual(len(self.started()), n_started)  # it is not tried again
+        self.assertEqual(len(self.started()), n_started)  # the helper is not started again
 
     def test_nvml(self):
         self.nvml(f"40 {self.p.pid} 1 2")
@@ -106,7 +106,7 @@ class Driver(Case):
         self.assertLess(self.get("NEdges") - tracked, 10)
 
     def test_nvml_changes(self):
-        """What it says counts, not what was seen at first."""
+        """The driver's later answers count, not the first one."""
         self.nvml(f"90 {self.p.pid}")
         self.begin()
         self.check_driver(0.9)
@@ -148,7 +148,7 @@ class Driver(Case):
         self.check_sampled()
 
     def test_sees_nothing(self):
-        """Of other processes, or of another namespace: what is seen here counts."""
+        """The driver's counts are of other processes, or of another namespace: the service's own counts are used."""
         self.nvml("none")
         self.begin()
         self.check_sampled()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Accounting=: who sets it, how the time of a program that is alone is counted, and what is told of a group that
+"""Accounting=: who sets it, how the time of a program that is alone is counted, and the message about a group that
 ends"""
 
 import os
@@ -26,7 +26,7 @@ class Accounting(Case):
         return self.get(name, path, GROUP)
 
     def test_busy_and_idle(self):
-        """One alone, at work for a while that we measure, twice; and nothing between."""
+        """A client alone works twice for a measured time, and is idle in between."""
         client, slot = self.tenant("alone")
         group = self.group(client)
         self.assertEqual(self.of(group, "GPUTimeSource"), "tracked")
@@ -38,14 +38,14 @@ class Accounting(Case):
             slot.edge(0)
             until(lambda: self.get("NReady", self.device(), DEVICE) == 0, "it is idle")
             ran = self.of(group) - total
-            # All of what it ran lies between our two looks.
+            # All of its run time is between our two looks.
             self.assertLessEqual(ran, (time.monotonic_ns() - before) / 1000)
             self.assertGreater(ran, 200_000)
             total += ran
             self.assertEqual((self.of(group), self.of(group, "GPUTimeUSec")), (total, total))
 
     def test_a_busy_program_is_never_at_zero(self):
-        """By a real shim that launches as fast as it can: sampled, and the sum of what is told never goes back."""
+        """A real shim launches as fast as it can: it is sampled, and the reported sum never falls."""
         p = self.program()
         group = self.call("GetGroup", "s", self.get("Group", self.call("GetClientByPID", "u", p.pid), f"{NAME}.Client"))
         seen, source = [0], set()
@@ -61,13 +61,13 @@ class Accounting(Case):
         self.assertGreaterEqual(busy, seen[-1])
 
     def test_what_samples_cost(self):
-        """A program that does nothing but launch is watched for a hundredth of its time on average: between two windows
-        it is left alone for fifty times as long as the one before was, at least, however late the service is."""
+        """A program that does nothing but launch is watched for a hundredth of its time on average: the pause after a
+        window lasts at least fifty times as long as the window, however late the service is."""
         p = self.program()
         _, unwatched, launches, watched, longest = map(int, p.ask("sample 6000").split())
         self.assertGreater(launches, 0, "it was never watched")
         self.assertGreater(unwatched, 0, "it was always watched")
-        # The first window and the last may have no rest before it, or after it, in what was looked at.
+        # The first and the last window may have no whole pause beside them in the observed time.
         self.assertLessEqual(watched - longest, (watched + unwatched) / 50 + longest)
 
     def test_exact(self):
@@ -118,7 +118,7 @@ class Accounting(Case):
         self.assertEqual(slot.watch, 3)
 
     def test_leaving_begins_no_new_period(self):
-        """A process that starts again when its group has used up its Max= has one quota a period all the same."""
+        """A process that restarts when its group has used up its Max= still has only one quota a period."""
         name = self.raw().get("Group")
         self.call("SetGroup", "sta{sv}", name, 0, {"Max": ("u", 10), "Period": ("t", 1_000_000)})
         group = self.call("GetGroup", "s", name)
@@ -153,7 +153,7 @@ class Accounting(Case):
         return name
 
     def test_the_end_of_a_group_is_told(self):
-        """Once for each that ran, with its name; not of one that did nothing; and no more often than the user's
+        """One message for each group that ran, with its name; none for an idle group; and no more than the user's
         messages have room for."""
         self.use(busy=False)
         self.assertEqual(self.lines(), 0)

@@ -25,7 +25,7 @@ class Adopted(Deaths):
             self.assertEqual(sorted(self.call("ListClients")), clients)
             self.assertEqual(sorted(self.call("ListQueues")), queues)
             self.assertFalse(high.raw.hung_up())
-            # The verdicts are made again from what the pages say. What waits may pass in between, once.
+            # The verdicts are made again from the pages' words. A waiting launch may pass in between, once.
             if p.line(0) is None:
                 until(lambda: self.state(p) == "held" or p.buffer)
                 high.edge(0)
@@ -64,7 +64,8 @@ class Adopted(Deaths):
         self.check_same(restart)
 
     def test_after_stop_with_a_manager_that_is_behind(self):
-        """More is to be kept than fits into its socket: it is told the rest before the service ends."""
+        """More descriptors have to be kept than fit into the manager's socket: the rest is sent before the service
+        ends."""
         with self.service.store.lock:
             programs = [self.program() for _ in range(5)]
             clients = sorted(self.call("ListClients"))
@@ -79,7 +80,8 @@ class Adopted(Deaths):
             self.assertEqual(p.counters()["state"], 2)
 
     def test_no_number_is_given_twice(self):
-        """Ids of clients and queues that had gone before the service ended, however it did, are never given again."""
+        """Ids of clients and queues that ended before the service did are never given again, however the service
+        ended."""
         given = set()
         for end in (self.service.kill, self.service.stop, self.service.kill):
             for n in (1, 300, 1):
@@ -98,16 +100,16 @@ class Adopted(Deaths):
         last = numbers(self.raw())
         self.service.stop()
         self.service.start()
-        self.assertEqual(numbers(self.raw()), (last[0] + 1, last[1] + 1))  # who was asked to end leaves none out
+        self.assertEqual(numbers(self.raw()), (last[0] + 1, last[1] + 1))  # no id is skipped
 
     def journal(self, client):
-        """Where what is kept of the client begins and ends: it begins elsewhere when it was written anew."""
+        """The client's begin and end in the kept state: the begin changes when the client is written anew."""
         name = f"c{client.path.rpartition('/')[2]}-meta"
         fd = next(fd for n, fd in self.service.store.kept if n == name)
         return struct.unpack("QQ", os.pread(fd, 16, 0))
 
     def nearly_full(self, client, slack=64 << 10, record=1000):
-        """One queue more, or less, and all of it is written anew."""
+        """Adds or removes queues until the client is written anew."""
         begin, end = self.journal(client)
         while end - begin < slack - record:
             client.queue()
@@ -116,7 +118,7 @@ class Adopted(Deaths):
         return begin
 
     def test_what_has_gone_does_not_come_back(self):
-        """Also where its end is what makes the service write everything anew."""
+        """Also where the client's end makes the service write everything anew."""
         client = self.raw()
         self.all_kept()
         for _ in range(100):
@@ -144,7 +146,7 @@ class Adopted(Deaths):
         self.assertEqual([self.get(p, kfd, QUEUE) for p in ("KfdGpuId", "KfdQueueId")], [4711, 3])
 
     def test_another_bus_gives_the_names_anew(self):
-        """Who comes to a bus that was restarted is not taken for who had the name on the one before."""
+        """A caller on a restarted bus is not taken for the former owner of its name."""
         client = self.raw()
         client.queue()
         self.all_kept()
@@ -163,7 +165,7 @@ class Adopted(Deaths):
         self.assertEqual(os.waitpid(pid, 0)[1], 0)
         c = self.connect()
         self.assertEqual(c.get(NAME, PATH, MANAGER, "NQueues"), 1)
-        c.call(NAME, PATH, MANAGER, "UnregisterQueue", "t", client.ids[0])  # by its own process, over whatever it has
+        c.call(NAME, PATH, MANAGER, "UnregisterQueue", "t", client.ids[0])  # by its own process, over any connection
 
     def test_those_who_died_meanwhile_are_not_adopted(self):
         p, alive = self.program(), self.program()
@@ -202,7 +204,7 @@ class Adopted(Deaths):
         kept.remove(lifeline)
         os.close(lifeline[1])
         self.service.start()
-        self.registered(1, 1)  # it saw the hang-up, and came back by itself
+        self.registered(1, 1)  # the client saw the hang-up, and registered again by itself
         p.ask("run 1")
 
 

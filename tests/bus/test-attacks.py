@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Other users' attacks on the service's time. What the service has to do for an attack is counted, as a share of what
-the attacker had to do for it, so that a busy machine changes nothing; where time is measured, the yardstick is the same
-load beside a service that is left alone."""
+"""Other users' attacks on the service's time. The service's CPU time for an attack is measured as a share of the
+attacker's, so that a busy machine changes nothing. Where time is measured, it is compared with the same load beside a
+service that is not attacked."""
 
 import os
 import pwd
@@ -14,8 +14,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..
 import dbus
 from harness import *
 
-CROWD = 100000  # each walk past as many is milliseconds
-USERS = [u.pw_uid for u in pwd.getpwall() if u.pw_uid not in (0, os.getuid())]  # the bus knows these
+CROWD = 100000  # each walk past so many waiters takes milliseconds
+USERS = [u.pw_uid for u in pwd.getpwall() if u.pw_uid not in (0, os.getuid())]  # users that the bus knows
 
 
 def cpu(path):
@@ -51,11 +51,11 @@ class Attacker:
         return cpu(self.process.pid)
 
     def end(self):
-        """How often it has struck."""
+        """The number of the attacker's strokes so far."""
         return int(self.process.communicate("", timeout=DEADLINE)[0])
 
     def where(self):
-        """What it and its child are doing, for who reads of a failure."""
+        """State of the attacker and its child, for the message of a failure."""
         lines = []
         for pid in (
             self.process.pid,
@@ -79,7 +79,7 @@ class Attacks(Case):
         if os.getuid() != 0 or not USERS:
             self.skipTest("only root has other users")
         super().setUp()
-        # Above all attackers, so that what they say of themselves delays no other.
+        # A client above all attackers, so that their claims of being ready delay no other.
         self.low_client, self.low = self.tenant("low", Priority=5)
         _, self.high = self.tenant("high", Priority=10)
         self.low.edge(1)
@@ -95,27 +95,27 @@ class Attacks(Case):
         return a
 
     def hold(self):
-        """One hold and its end."""
+        """Makes one hold, and ends it."""
         self.high.edge(1)
         until(lambda: self.low.held, "the low one is held")
         self.high.edge(0)
         until(lambda: not self.low.held, "the low one is let go")
 
     def turns(self, n):
-        """All that is below the high one is held and let go."""
+        """Everything below the high client is held and released."""
         for _ in range(n):
             self.high.edge(1)
-            self.get("NClients")  # the edge has been heard when there is an answer
+            self.get("NClients")  # the service has read the edge before it answers
             self.high.edge(0)
             self.get("NClients")
 
     def main_cpu(self):
-        """Of the thread that decides."""
+        """CPU time of the deciding thread."""
         return cpu(f"{self.service.pid}/task/{self.service.pid}")
 
     def share(self, attackers, seconds):
-        """Of the attackers' CPU; or of the time, where that is more: what users may cost goes by time, and they get
-        less of a CPU than that on a busy machine."""
+        """The cost as a share of the attackers' CPU time, or of the elapsed time where that is more: users' budgets go
+        by time, and on a busy machine they get less CPU than that."""
         ours, theirs, since = self.main_cpu(), sum(a.cpu for a in attackers), time.monotonic()
         n = 0
         while sum(a.cpu for a in attackers) - theirs < seconds:
@@ -125,8 +125,8 @@ class Attacks(Case):
         return (self.main_cpu() - ours) / max(sum(a.cpu for a in attackers) - theirs, time.monotonic() - since)
 
     def assert_cheap(self, attackers, bound, seconds=1.0):
-        """The service's CPU as a share of the attackers', with honest holds all the while. Beside those who only use
-        CPU it is for the holds."""
+        """The service's CPU time as a share of the attackers', with honest holds all the while. Beside attackers that
+        only use CPU it is the cost of the holds."""
         share = self.share(attackers, seconds)
         for a in attackers:
             a.kill()
@@ -134,7 +134,7 @@ class Attacks(Case):
         self.assertLess(share, 2 * quiet + bound, f"{quiet:.3f} without an attack")
 
     def least_of_lease(self):
-        """Of five leases of a hold, ns that were left of one when the next had begun: none, and it has run out."""
+        """Renews a hold's lease five times. Returns the ns left of each lease at its renewal; 0: it had run out."""
         self.high.edge(1)
         until(lambda: self.low.held, "the low one is held")
         least = None
@@ -148,7 +148,7 @@ class Attacks(Case):
         return least
 
     def assert_leases_are_kept(self):
-        """Or this machine is too busy for that even beside one who does nothing to the service."""
+        """Or this machine is too busy for that even beside a process that does not touch the service."""
         if self.least_of_lease() <= 0:
             self.attack("spin", uid=USERS[1])
             self.assertLessEqual(self.least_of_lease(), 0, "a lease ran out beside an attack only")
@@ -160,7 +160,7 @@ class Attacks(Case):
         self.assert_cheap([attacker], 0.1)
 
     def test_a_crowd_on_the_lifeline(self):
-        # Orders to its driver are what it is told.
+        # Orders to its driver are sent by datagrams.
         attacker = self.attack("-n", CROWD, "-l", 2, "lifeline")
         self.low.edge(0)
         until(lambda: self.turns(20) or self.get("NClients") == 2, "it is disconnected")
@@ -172,12 +172,12 @@ class Attacks(Case):
         self.assert_cheap([attacker], 0.1)
 
     def test_a_crowd_that_stays_behind(self):
-        """To close what it waits for is to walk past it: not the work of the thread that decides."""
-        # Clients that end are told of at this level only.
+        """Closing a descriptor that has waiters walks past them: the deciding thread does not do that."""
+        # Ends of clients are logged at this level only.
         self.c.set(NAME, "/org/freedesktop/LogControl1", "org.freedesktop.LogControl1", "LogLevel", "s", "debug")
         crowds = self.ends(CROWD)
-        # Were it this thread that walks, the other would not. Half of the ends: CPU that the host takes away is counted
-        # as used by who just ran.
+        # If the deciding thread walked, the closing one would not. Checked for half of the ends, because CPU time that
+        # the host takes away is counted to the running thread.
         cheap = [ours < others for ours, others in crowds]
         self.assertGreaterEqual(2 * sum(cheap), len(cheap), f"of the main thread, of the closer: {crowds}")
 
@@ -194,7 +194,7 @@ class Attacks(Case):
         except AssertionError as e:
             self.fail(f"{e}\n{attacker.where()}\n{self.service.messages()[-4000:]}")
         attacker.kill()
-        return costs[1:]  # the first has only begun to be closed
+        return costs[1:]  # the first client's close has only begun
 
     def closer_cpu(self):
         tasks = [f"{self.service.pid}/task/{t}" for t in os.listdir(f"/proc/{self.service.pid}/task")]
@@ -211,7 +211,8 @@ class Attacks(Case):
         self.assertNotIn("disconnected", self.service.messages())
 
     def test_who_keeps_it_busy_gets_no_real_time_process(self):
-        """Beside a storm it is in real time, as that costs it little. What keeps it busy all the same ends that."""
+        """Beside a storm the service runs in real time, as long as it uses little CPU. A load that keeps it busy ends
+        that."""
         try:
             os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
             os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
@@ -222,7 +223,7 @@ class Attacks(Case):
         self.attack("-c", 8, "-q", 2, "storm")
         until(lambda: "more edges than a user's budget" in self.service.messages())
         self.until_policy(os.SCHED_RR)
-        # Of queues there are as many as a dump is long, and one follows the other.
+        # As many queues as a dump has, one after the other.
         self.raw().queues(fewer(1000), "pci:0000:09:00.0")
         pending = []
 
@@ -237,7 +238,7 @@ class Attacks(Case):
         self.until_policy(os.SCHED_RR)
 
     def until_policy(self, policy, meanwhile=lambda: None):
-        """What it is scheduled as it looks at between two turns: there is one for each call."""
+        """The service reviews its own scheduling between two turns of its loop, one for each call."""
 
         def look():
             meanwhile()
@@ -247,12 +248,12 @@ class Attacks(Case):
         until(look, f"it to be scheduled as {policy}")
 
     def test_storms_of_several_users(self):
-        # Beyond their budgets, all of them share one.
+        # Beyond their own budgets all users share one.
         self.assert_cheap([self.attack("-c", 4, "storm", uid=u) for u in USERS[2:6]], 0.15, 2)
         self.assertNotIn("disconnected", self.service.messages())
 
     def test_what_is_not_heard_is_seen(self):
-        """A client whose user floods is looked at by time: its edges take effect all the same, each of them."""
+        """A client whose user floods is looked at by a timer: each of its edges still takes effect."""
         flood = self.raw(Job=("s", self.job("flood", Priority=-20)[0]))
         more = flood.queue()
         honest, slot = self.tenant("honest", Priority=7)
@@ -262,7 +263,7 @@ class Attacks(Case):
             until(lambda: self.low.held, "it is seen to be ready")
             slot.edge(0)
             until(lambda: not self.low.held, "it is seen to be idle")
-        # When the flood is over it is heard again: what it says last is not left lying.
+        # After the flood its edges are read again: the last one is not left unread.
         until(lambda: "silent=1" not in self.dump(), "everybody is listened to")
         self.hold()
 
@@ -294,7 +295,7 @@ class FullStore(Case):
             self.skipTest("only root has other users")
         os.environ[
             "FDSTORE"
-        ] = "42"  # two for the state, and five for each of eight clients: two clients for each of four users
+        ] = "42"  # two descriptors for the state, and five for each of eight clients: two clients for each of four users
         self.addCleanup(os.environ.pop, "FDSTORE")
         super().setUp()
 
@@ -304,8 +305,8 @@ class FullStore(Case):
         return a
 
     def kept(self):
-        """How many clients of each user."""
-        self.get("NClients")  # what was to be said has been said
+        """Number of clients of each user."""
+        self.get("NClients")  # the messages have been written
         with self.service.store.lock:
             ids = [int(n.split("-")[0][1:]) for n in self.service.store.names() if n.endswith("-meta")]
         uids = {c[0]: self.get("UID", c[5], CLIENT) for c in self.call("ListClients")}
@@ -328,7 +329,7 @@ class FullStore(Case):
         self.assertFalse(any(c.hung_up() for c in honest))
 
     def test_many_users_fill_it(self):
-        """Everybody keeps something, and who has most gives a place away."""
+        """Each user keeps some places, and the user with the most gives one up."""
         for uid in USERS[:4]:
             self.attack("-c", 3, "-q", 0, "idle", uid=uid)
         until(lambda: self.kept() == {uid: 2 for uid in USERS[:4]})

@@ -52,7 +52,7 @@ class Authority(Case):
         self.assert_same_service(pid)
 
     def test_owner_in_wrong_forms(self):
-        """What is his own he may lower; in no other form than the right one does he get anything."""
+        """A user may lower what is the user's own, but only by calls in the right form."""
         _, pid = self.victim(), self.service.pid
 
         def run():
@@ -74,7 +74,7 @@ class Authority(Case):
                 passed += [f"{k}: {before[k]} became {v}" for k, v in after.items() if before[k] != v]
                 if passed:
                     raise AssertionError(f"{len(passed)} got through:\n" + "\n".join(passed[:40]))
-                # And the right form does.
+                # The right form succeeds.
                 c.set(NAME, mine.path, CLIENT, "Priority", "i", -7)
                 if c.get(NAME, mine.path, CLIENT, "Priority") != -7:
                     raise AssertionError("an owner cannot lower his own")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""xsched-exporter before a real service: what it tells, in both formats, and what scrapers can do to it."""
+"""xsched-exporter with a real service: its metrics in both formats, and what scrapers can do to it."""
 
 import os
 import socket
@@ -79,7 +79,7 @@ class Exporter(ExporterCase):
         ((labels, seconds),) = m.all("xsched_group_held_seconds", group=low.get("Group"))
         self.assertEqual(labels["reason"], "priority")
         self.assertGreater(seconds, 0)
-        # Only what has a PCI address is measured.
+        # Only devices with a PCI address are measured.
         self.assertEqual(m.all("xsched_device_temperature_celsius"), [({"device": DEVICE_ID}, 61.5)])
         self.assertEqual(
             [
@@ -127,7 +127,8 @@ class Exporter(ExporterCase):
             self.assertEqual(get(self.port, method=method)[0], 405)
 
     def test_without_the_service(self):
-        """It is told, and not started; and what comes after a restart is told as well."""
+        """The exporter reports that the service is missing, and does not start it; it also reports the service after a
+        restart."""
         self.load()
         before = self.fresh()
         self.assertEqual(before.value("xsched_up"), 1)
@@ -169,7 +170,7 @@ class Exporter(ExporterCase):
         self.c.call(NAME, PATH, MANAGER, "Reload")
 
     def test_a_service_that_does_not_answer(self):
-        """Is not waited for for ever."""
+        """The exporter does not wait for the service for ever."""
         self.service.freeze()
         self.assertEqual(self.scrape().value("xsched_up"), 0)
         self.service.thaw()
@@ -193,7 +194,8 @@ class Together(ExporterCase):
     exporter_build = EXPORTER
 
     def test_many_scrapes_are_one_question(self):
-        """While the service is stopped they wait for one answer; and the next within a second get that one again."""
+        """While the service is stopped scrapers wait for one answer; those within the next second get the same answer
+        again."""
         self.scrape()
         monitor = self.connect()
         monitor.monitor("member='ListStatistics'", "member='ListClients'")
@@ -216,7 +218,7 @@ class Together(ExporterCase):
         self.assertEqual(len({m.text for m in got}), 1)
         self.assertEqual(got[0].value("xsched_up"), 1)
         self.scrape()
-        self.call("ListClients")  # behind all that was asked before
+        self.call("ListClients")  # answered after all earlier calls
         self.assertEqual(monitor.next_message().member, "ListClients")
 
 
@@ -240,7 +242,7 @@ class Bounds(ExporterCase):
         ((labels, _),) = m.all("xsched_device_info", device=OTHER_ID)
         self.assertRegex(labels["name"], r'^A \\"GPU\\" \\\\\\nx+~[0-9a-f]{16}$')
         self.assertLessEqual(len(labels["name"]), 200 + 17 + 4)
-        # They wait, and that is counted together.
+        # The groups wait, and their waits are counted together.
         for _, slot in jobs:
             slot.edge(1)
         waited = lambda: m.value("xsched_group_wait_seconds_total", group="(others)")
@@ -283,7 +285,7 @@ class HostileCase(ExporterCase):
 
 class Hostile(HostileCase):
     def test_who_says_nothing(self):
-        """Ten times as many as there is room for."""
+        """Ten times as many connections as there is room for."""
         self.check_served(1)
         before = rss_kb(self.exporter.pid)
         idle = [self.connect_http() for _ in range(10 * CONNECTIONS_MAX)]
@@ -309,7 +311,7 @@ class Hostile(HostileCase):
             try:
                 s.sendall(data)
             except OSError:
-                pass  # it has hung up already
+                pass  # the exporter has hung up already
             got = b""
             try:
                 while chunk := s.recv(65536):
@@ -320,8 +322,8 @@ class Hostile(HostileCase):
             self.check_served(1)
 
     def test_who_trickles(self):
-        """A byte now and then does not keep a connection for ever: it ends when its time is over, or for another's
-        sake."""
+        """A byte now and then does not keep a connection for ever: it ends with its time, or to make room for
+        another."""
         trickling = [self.connect_http(b"GET /metrics HTTP/1.1\r\nX: ") for _ in range(CONNECTIONS_MAX)]
         stop = threading.Event()
 
@@ -353,10 +355,10 @@ class Hostile(HostileCase):
 
 
 class Reading(HostileCase):
-    exporter_build = EXPORTER  # their time is longer than anything here takes
+    exporter_build = EXPORTER  # its time limits are longer than the test
 
     def connected(self):
-        """Whom the exporter has let in, and what neither side has ended."""
+        """Number of connections that the exporter has accepted and that neither side has closed."""
         rows = [line.split() for line in proc(self.exporter.pid, "net/tcp").splitlines()[1:]]
         return sum(
             (int(local.split(":")[1], 16), state) == (self.port, "01") and inode != "0"
@@ -364,7 +366,7 @@ class Reading(HostileCase):
         )
 
     def test_who_has_just_come(self):
-        """Is not sent away for the next one: what it asks may be on its way."""
+        """A new connection is not closed for the next one: its request may be on its way."""
         start = time.monotonic()
         idle = [self.connect_http() for _ in range(CONNECTIONS_MAX)]
         late = self.connect_http(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -373,17 +375,17 @@ class Reading(HostileCase):
         self.assertEqual(late.recv(12), b"HTTP/1.1 200")
 
     def test_who_does_not_read(self):
-        """Of an answer that is longer than what the kernel keeps for them: as many as are needed lose their places, and
-        not all when their time is over."""
-        self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)  # for those whom it lets in
+        """Connections that do not read an answer longer than the kernel's buffers: as many as necessary are closed for
+        others, and not all of them."""
+        self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)  # for accepted connections
         clients = [self.tenant(f"job-{i}-" + "x" * 50) for i in range(20)]
         request = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
         slow = [self.connect_http(request, rcvbuf=2048) for _ in range(CONNECTIONS_MAX)]
         for s in slow:
-            self.assertEqual(s.recv(1, socket.MSG_PEEK), b"H")  # it has its answer to read
+            self.assertEqual(s.recv(1, socket.MSG_PEEK), b"H")  # its answer is there to be read
         self.assertEqual(self.connected(), CONNECTIONS_MAX)
         self.check_served()
-        until(lambda: self.connected() < CONNECTIONS_MAX)  # what was served last has gone
+        until(lambda: self.connected() < CONNECTIONS_MAX)  # the connection served last has been closed
         self.assertIn(self.connected(), range(CONNECTIONS_MAX - 3, CONNECTIONS_MAX))
         del slow, clients
 
@@ -392,7 +394,7 @@ class End(ExporterCase):
     exporter_options = ("--idle-timeout=300ms",)
 
     def test_it_ends_when_nobody_asks(self):
-        """And who asks afterwards is served by the next one: the socket stays."""
+        """Later requests are served by the next exporter: the socket stays."""
         self.assertEqual(self.scrape().value("xsched_up"), 1)
         self.assertEqual(self.exporter.wait(), 0)
         got = []
@@ -442,7 +444,7 @@ class Textfile(ExporterCase):
         return done
 
     def test_a_pipe_stays_a_pipe(self):
-        """As /dev/stdout is, and /dev/null: root could replace it."""
+        """A file like /dev/stdout or /dev/null, which root could replace."""
         path, begun = f"{self.directory}/pipe", []
         os.mkfifo(path)
 
@@ -459,7 +461,7 @@ class Textfile(ExporterCase):
         self.assertRegex(begun[0], "^# ")
 
     def test_a_link_is_replaced(self):
-        """Root may write here: who owns the directory does not get to choose another file that root replaces."""
+        """Root may write here: the directory's owner cannot make root replace another file."""
         other, path = f"{self.directory}/other", f"{self.directory}/link.prom"
         with open(other, "w", encoding="utf-8") as f:
             f.write("mine")
@@ -470,7 +472,7 @@ class Textfile(ExporterCase):
             self.assertEqual(f.read(), "mine")
 
     def test_whole_files_only(self):
-        """A reader, however often it reads, finds all of the old one or all of the new one."""
+        """A reader always finds the whole old file or the whole new one."""
         self.load()
         os.mkdir(f"{self.directory}/text")
         path = f"{self.directory}/text/xsched.prom"
@@ -506,7 +508,7 @@ class Textfile(ExporterCase):
             self.assertIn("No space left on device", p.stderr)
 
     def test_others(self):
-        """What ends at once does not count for others; it says how many they are."""
+        """Processes that end at once do not count for others; the exposition tells the number of others."""
         done = subprocess.run(
             [EXPORTER, f"--bus-address={self.bus.address}", "--textfile=-", "--max-series=1000"],
             capture_output=True,

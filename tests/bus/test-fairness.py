@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Users beside each other: what one asks, however much and however often, does not make another's registration, answer
-or verdict late.
+"""Users beside each other: one user's calls, however many and long, do not delay another's registration, answer or
+verdict.
 
-A bound is never a time, but so many times what one of the attacker's calls takes in the same run; the attacker has many
-more of them waiting."""
+A bound is never a fixed time, but a multiple of the time of one of the attacker's calls in the same run; the attacker
+has many more of them waiting."""
 
 import json
 import mmap
@@ -25,7 +25,7 @@ OBJECT_MANAGER, INTROSPECTABLE, PROPERTIES = (
     f"org.freedesktop.DBus.{i}" for i in ("ObjectManager", "Introspectable", "Properties")
 )
 QUEUES_PER_CLIENT = fewer(1000)
-CONNECTIONS, PIPELINE = 4, 60  # as many as may wait
+CONNECTIONS, PIPELINE = 4, 60  # as many calls as may wait
 
 
 def seconds(function):
@@ -35,7 +35,7 @@ def seconds(function):
 
 
 class Attacker:
-    """A child that runs steps of function(self) as another user, each when it is told to."""
+    """A child that runs the steps of function(self) as another user, each on request."""
 
     def __init__(self, address, function):
         self.address = address
@@ -64,7 +64,7 @@ class Attacker:
         return dbus.Connection(self.address)
 
     def done(self):
-        """The step is done; waits for the next one."""
+        """Reports the end of a step, and waits for the next request."""
         self.ours.sendall(b".")
         if not self.ours.recv(1):
             os._exit(0)
@@ -125,7 +125,7 @@ class Fairness(Case):
                 p.append(ask(c))
 
     def beside(self, **what):
-        """Begins the attack. Returns what one call of it takes when there is no other."""
+        """Begins the attack. Returns the time of one of its calls without others."""
         a = self.attacker(lambda a: self.ask_much(a, **what))
         a.step()
         until(lambda: self.get("NQueues") >= self.n_queues)
@@ -170,7 +170,7 @@ class Fairness(Case):
         )
 
     def test_an_object_costs_the_same_among_many(self):
-        """Nothing that is said of a queue is sought among all the others of its group."""
+        """The service finds a queue without a search among all others of its group."""
 
         def tree():
             n = len(self.c.call(NAME, PATH, OBJECT_MANAGER, "GetManagedObjects")[0])
@@ -228,7 +228,7 @@ class Fairness(Case):
         self.assertLess(times[len(times) // 2], 20 * one, f"{times}, one call {one}")
 
     def check_verdicts(self, **what):
-        """A verdict is not behind what is being answered."""
+        """A verdict does not wait for answers in progress."""
         _, low = self.tenant("low", Priority=-10)
         _, high = self.tenant("high", Priority=10)
         low.edge(1)
@@ -251,7 +251,7 @@ class Fairness(Case):
         self.check_verdicts(interface=OBJECT_MANAGER, member="GetManagedObjects")
 
     def test_first_calls_beside_first_calls(self):
-        """Who has called for the first time, at once with all the others' first and longest calls, is answered."""
+        """A first call is answered in time, also beside all other users' first and longest calls."""
 
         def attack(a):
             connections = [a.connect() for _ in range(4)]
@@ -274,7 +274,7 @@ class Fairness(Case):
             late.reply(s)
 
     def test_registrations_beside_registrations(self):
-        """Nor is one that comes after many that change something."""
+        """A first call does not wait for many changing calls before it, either."""
 
         def attack(a):
             connections = [a.connect() for _ in range(8)]
@@ -299,21 +299,21 @@ class Fairness(Case):
         a.step()
         a.step()
         rounds = []
-        for _ in range(10):  # what else the machine does is not there each time
+        for _ in range(10):  # other load of the machine is not there each time
             os.kill(a.pid, signal.SIGSTOP)
-            self.register()  # behind what waits
+            self.register()  # behind the waiting calls
             quiet = median()
             while select.select([a.ours], [], [], 0)[0]:
                 a.ours.recv(4096)
             os.kill(a.pid, signal.SIGCONT)
-            a.ours.recv(1)  # it has asked as much as it can
+            a.ours.recv(1)  # the attacker has as many calls waiting as it can
             rounds.append((median(), quiet))
             if rounds[-1][0] < 20 * quiet:
                 return
         self.fail(f"with and without: {rounds}")
 
     def test_who_asks_too_much_is_refused(self):
-        """And answered in order, each call once."""
+        """Checks that calls are answered in order, each once."""
 
         def attack(a):
             self.crowd(a)
@@ -356,7 +356,7 @@ class Fairness(Case):
         self.assertEqual(self.get("NClients"), self.n_queues // QUEUES_PER_CLIENT)
 
     def test_the_tree_is_what_the_objects_say(self):
-        """What is answered in steps is what sd-bus says of each object."""
+        """Answers that are made in steps equal sd-bus's answers for each object."""
         self.tenant("one", Weight=7)
         self.tenant("two", device="pci:0000:02:00.0")
         tree = self.c.call(NAME, PATH, OBJECT_MANAGER, "GetManagedObjects")[0]
@@ -372,7 +372,7 @@ class Fairness(Case):
                 o = f"{path}/{node}"
                 found.add(o)
                 said = self.c.call(NAME, o, PROPERTIES, "GetAll", "s", interface)[0]
-                for counts in {"IdleUSec"} & said.keys():  # time goes on
+                for counts in {"IdleUSec"} & said.keys():  # values that change with time
                     self.assertLessEqual(tree[o][interface].pop(counts), said.pop(counts))
                 self.assertEqual(tree[o][interface], said)
                 self.assertEqual(set(tree[o]), {interface, PROPERTIES, INTROSPECTABLE, "org.freedesktop.DBus.Peer"})
@@ -387,7 +387,7 @@ class Fairness(Case):
         self.assertLessEqual({"version", "degraded", "statistics"}, set(everything))
 
     def test_what_goes_while_it_is_listed(self):
-        """A list is made while queues come and go: it is whole, and has each that was there all the time once."""
+        """A list made while queues come and go is well-formed, and has each queue that was there all the time once."""
 
         def attack(a):
             clients = self.crowd(a)

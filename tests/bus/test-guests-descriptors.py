@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Descriptors that guests of the service's own socket, and strangers on the bus, send along: no other caller waits
-until they are closed."""
+"""Descriptors that guests of the service's own socket, and strangers on the bus, send along: no other caller waits for
+their close."""
 
 import array
 import os
@@ -37,7 +37,7 @@ class Descriptors(GuestCase):
                     pass
                 self.assert_hung_up(s)
                 s.close()
-            # And for a while no connection of this user is let in.
+            # The user's connections are refused for a while.
             s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             s.connect(self.socket_path)
             s.settimeout(DEADLINE)
@@ -53,7 +53,7 @@ class Descriptors(GuestCase):
             x.socket.close()
 
     def say(self, parts):
-        """As whoever is the process: (bytes, descriptors, flags) each."""
+        """Sends messages with the process's identity; each is (bytes, descriptors, flags)."""
         s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         s.connect(self.socket_path)
         s.settimeout(DEADLINE)
@@ -67,7 +67,7 @@ class Descriptors(GuestCase):
 
     @staticmethod
     def with_descriptors(fds):
-        """In every place where they can be sent."""
+        """Descriptors are sent at every place of the protocol."""
         whole = call("UnregisterQueue", "t", (1,))
         return (
             [(AUTH, [], 0), (whole, fds, 0)],
@@ -79,7 +79,7 @@ class Descriptors(GuestCase):
         )
 
     def honest(self, n=1):
-        """Comes and goes. Returns how many descriptors the service is left with."""
+        """Connects and disconnects. Returns the number of the service's descriptors after that."""
         before = self.n_fds()
         for _ in range(n):
             c = self.guest()
@@ -95,7 +95,7 @@ class Descriptors(GuestCase):
         self.assert_fds(before)
 
     def test_closing_that_takes_long_is_nobody_elses(self):
-        """Connections with unsent data, which wait for whom it is for."""
+        """Connections with unsent data, whose close waits for the receiver."""
         if os.getuid() != 0:
             self.skipTest("only root has other users")
         before = self.honest()
@@ -106,7 +106,7 @@ class Descriptors(GuestCase):
             for i, x in enumerate(lingering):
                 self.say(self.with_descriptors([x.socket.fileno()])[i % 6]).detach()
 
-        # When they are looked at, the service has the last copy.
+        # The service has the last copies when it examines them.
         self.service.freeze()
         in_child(attack)
         for x in lingering:
@@ -117,7 +117,7 @@ class Descriptors(GuestCase):
             x.end()
 
     def test_closing_that_never_ends_is_nobody_elses(self):
-        """A file system that is a process, and does not say that a file is closed."""
+        """A file system in a process that does not answer when a file is closed."""
         if os.getuid() != 0:
             self.skipTest("only root has other users")
         before = self.honest()
@@ -139,7 +139,7 @@ class Descriptors(GuestCase):
         self.raw(self.guest()).queue()
 
     def test_who_comes_by_the_bus_keeps_no_guest_waiting(self):
-        """Where such a file was received, a thread waits for ever. No descriptor of a guest's waits for that thread."""
+        """A thread that received such a file waits for ever. No guest's descriptor waits for that thread."""
         if os.getuid() != 0:
             self.skipTest("only root has other users")
         before, threads = self.honest(), 16  # strangers.c: THREADS_MAX
@@ -190,7 +190,7 @@ class Descriptors(GuestCase):
         self.assertEqual(self.get("NClients"), 2)
 
     def n_asleep(self, name, where):
-        """Threads of the service by this name that the kernel has there."""
+        """The service's threads of this name."""
         tasks = [f"{self.service.pid}/task/{t}" for t in os.listdir(f"/proc/{self.service.pid}/task")]
         return sum((proc(t, "comm").strip(), proc(t, "wchan")) == (name, where) for t in tasks)
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The service's own socket: which calls it answers, what it takes as the caller's process and user, and how it ends
+"""The service's own socket: the calls that it answers, how it finds the caller's process and user, and how it ends
 attacks."""
 
 import array
@@ -22,7 +22,7 @@ from harness import *
 
 
 class Guests(GuestCase):
-    # --- what it is for ---
+    # --- use ---
 
     def test_registers_while_the_bus_stands_still(self):
         low, high = self.tenant("low", Priority=-10)[1], self.tenant("high", Priority=10)[1]
@@ -38,7 +38,8 @@ class Guests(GuestCase):
             high.edge(0)
             until(lambda: not slot.held, "the guest goes on")
             slot.edge(0)
-            # A wish is a whole process's, and all three are of this one: `high` would be no higher after it.
+            # A wish counts for the whole process, and all three clients are of this one: `high` would be no higher
+            # after it.
             c.call(NAME, PATH, MANAGER, "Hint", "ta{sv}", 0, {"Priority": ("i", -5)})
             r.unregister()
         finally:
@@ -131,7 +132,7 @@ class Guests(GuestCase):
             r.unregister()
         self.assertEqual(self.of(r, "NQueues"), 0)
 
-    # --- who it is ---
+    # --- identity ---
 
     def test_another_process_is_not_the_client(self):
         r = self.raw()
@@ -186,7 +187,7 @@ class Guests(GuestCase):
         self.assertEqual((self.get("UID", path, CLIENT), self.get("PID", path, CLIENT)), (os.getuid(), os.getpid()))
 
     def test_a_guest_is_nobody_else(self):
-        """The header's field for the sender is the bus's to fill in."""
+        """Only the bus may fill in the header's sender field."""
         r = self.raw()
         of_bus = self.c.name
         s = self.plain()
@@ -256,7 +257,7 @@ class Guests(GuestCase):
         before = rss_kb(self.pid)
         c.socket.setblocking(False)
         sent, quiet = 0, 0
-        while quiet < 20 and sent < 64 << 20:  # who does not read can not write for ever
+        while quiet < 20 and sent < 64 << 20:  # a guest that does not read cannot write for ever
             try:
                 sent += c.socket.send(data * 100)
                 quiet = 0
@@ -275,7 +276,7 @@ class Guests(GuestCase):
         r.queue()
 
     def test_who_makes_the_kernel_slow_is_cut_off(self):
-        """What is sent to a guest walks past all who wait at its end: never in the thread that decides."""
+        """A message to a guest wakes all waiters at its end: the deciding thread never sends it."""
         self.assert_cut_off(n_crowds=200, n_copies=4000)
 
     def test_who_makes_it_a_little_slow_all_the_time_is_cut_off(self):
@@ -356,7 +357,7 @@ class Guests(GuestCase):
             os.close(w)
 
     def test_who_connects_on_and_on_cannot_after_a_while(self):
-        """All connections wait in one row in the kernel. The user who fills it is refused there, and no other user."""
+        """All connections wait in one queue of the kernel. A user who fills it is refused there, and no other user."""
         self.needs_lists()
         r, w = os.pipe()
         back, go_on = os.pipe()
@@ -376,7 +377,7 @@ class Guests(GuestCase):
                             banned = True
                 os.write(w, b"x")
                 os.read(back, 1)
-                while banned:  # nothing tells of the end but another try
+                while banned:  # only another try shows the ban's end
                     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as s:
                         try:
                             s.connect(self.socket_path)
@@ -406,7 +407,7 @@ class Guests(GuestCase):
         self.assertRaises(OSError, os.getxattr, self.socket_path, "system.posix_acl_access")
 
     def needs_lists(self):
-        """Returns one, of the kernel's form: everybody may, and one user is named."""
+        """Returns an access control list in the kernel's form, which allows everybody and names one user."""
         entries = ((1, 6, -1), (2, 6, 65533), (4, 6, -1), (16, 6, -1), (32, 6, -1))
         acl = struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *e) for e in entries)
         if os.getuid() != 0:
@@ -431,7 +432,7 @@ class Guests(GuestCase):
         self.assertEqual(os.getxattr(self.socket_path, "system.posix_acl_access"), made)
         self.raw(self.guest()).queue()
 
-    # --- living with it ---
+    # --- limits and restarts ---
 
     def test_the_socket_goes_with_the_service(self):
         self.assertEqual(os.stat(self.socket_path).st_mode & 0o777, 0o666)
@@ -464,7 +465,7 @@ class Guests(GuestCase):
 
 
 class Crowds(Guests):
-    """A service that may open few descriptors, and so has few places."""
+    """A service with a low limit of descriptors, and so with few places."""
 
     command = ("prlimit", "--nofile=2048", "--")
     config = ""
@@ -484,7 +485,7 @@ class Crowds(Guests):
                     s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
                     try:
                         s.connect(self.socket_path)
-                    except PermissionError:  # it is too much; on a slow machine it may not be
+                    except PermissionError:  # the flood is refused; on a slow machine it may not be
                         if i < n // 2:
                             os.write(w, b"x")
                         break
@@ -509,8 +510,8 @@ class Crowds(Guests):
         for _ in range(10):
             x = self.raw(self.guest())
             x.queue()
-            # Four for each guest, and five for each client, as ours are. What waits to be closed comes on top of that
-            # for a moment, and is bounded as well (ENDS_HERE_MAX).
+            # Four descriptors for each guest, and five for each client, as for ours. Those that wait to be closed add
+            # to that for a moment, and are bounded as well (ENDS_HERE_MAX).
             kept = 4 * (self.PLACES // 8 + 10) + 60
             self.assertLess(self.n_fds() - before, kept + 64)
             until(lambda kept=kept: self.n_fds() - before < kept, "what waits to be closed is closed")
@@ -523,7 +524,7 @@ class Crowds(Guests):
 
 
 class Restart(Guests):
-    """What the file-descriptor store keeps of who registered here."""
+    """The kept state of clients that registered by this socket."""
 
     keep = True
 
@@ -536,7 +537,7 @@ class Restart(Guests):
         self.c = self.connect()
         self.assertEqual(r.connection.socket.recv(1), b"")
         self.assertEqual(self.get("NClients"), 1)
-        r.connection = self.guest()  # is called as another one was, of the former service
+        r.connection = self.guest()  # has the same name as a guest of the former service
         r.queue()
         self.assertEqual(self.get("NQueues"), 2)
         other = self.raw(self.guest())
@@ -552,7 +553,7 @@ class Restart(Guests):
 
 
 def load_tests(loader, tests, pattern):
-    """Each class its own tests."""
+    """Each class loads only its own tests."""
     suite = unittest.TestSuite()
     for case in (Guests, Crowds, Restart):
         suite.addTests(case(name) for name in sorted(vars(case)) if name.startswith("test_"))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Priority holds of a user with many holds, many clients and many processes: what one costs, and who waits for it.
-Times are compared with those of the same run."""
+"""Priority holds of a user with many holds, many clients and many processes: the cost of one hold, and the callers that
+wait for it. Times are compared with those of the same run."""
 
 import os
 import sys
@@ -26,8 +26,8 @@ def median(times):
 
 
 class Line:
-    """Another user's line of processes, each started by the one before. The last but one has clients; the last takes
-    holds for what itself starts, which are for none of those, and does what it is told."""
+    """Another user's chain of processes, each started by the one before. The last but one has clients; the last takes
+    holds for its own children, which none of those clients are, and executes requests."""
 
     def __init__(self, address):
         self.ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -124,7 +124,7 @@ class Holds(Case):
         self.assertLess(many, 3 * few, "ns")
 
     def test_verdicts_beside_them(self):
-        """An edge does not wait for what is done for a hold that comes or goes."""
+        """An edge does not wait for the work of a new or ended hold."""
         _, low = self.tenant("low", Priority=-10)
         _, high = self.tenant("high", Priority=10)
         low.edge(1)
@@ -148,7 +148,7 @@ class Holds(Case):
         self.assertLess(median(beside), 40 * median(quiet), f"{sorted(beside)} beside, {sorted(quiet)} without")
 
     def test_registrations_beside_them(self):
-        """A client of the user's own takes one look at its ancestors, however many holds it could be for."""
+        """A client of the same user costs one look at its ancestors, however many holds may be for it."""
         register = lambda: min(self.cpu_ns(lambda: self.line.ask("register")) for _ in range(5))
         self.line.ask("take")
         few = register()

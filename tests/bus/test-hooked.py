@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""How launches are seen, by queue: what clients say of it, where it is said, and what a hold does not stop."""
+"""How launches are seen, by queue: the clients' reports, the places that show them, and launches that a hold does not
+stop."""
 
 import json
 import os
@@ -35,7 +36,7 @@ class Hooked(Case):
         return [d for d in self.get("Degraded") if d.startswith("unheld queues: ")] != []
 
     def test_what_a_library_says(self):
-        """Who calls for each launch need not say anything."""
+        """A client that calls for each launch need not report it."""
         self.program(queues=2)
         self.assertEqual([self.get("Hooked", q[4], QUEUE) for q in self.call("ListQueues")], ["calls"] * 2)
         self.assertEqual(self.counts(), ({"calls": 2}, 0))
@@ -65,7 +66,7 @@ class Hooked(Case):
         self.assertEqual(self.counts()[1], 0)
 
     def test_what_the_driver_can_stop(self):
-        """It is held all the same, unless the administrator wants no more than the gate."""
+        """The queue is held all the same, unless the administrator allows only the gate."""
         r = self.raw()
         self.queue(r, "poll", INTERRUPT)
         self.assertEqual((self.of(r), self.counts(), self.is_degraded()), (("poll", False), ({"poll": 1}, 0), False))
@@ -75,7 +76,8 @@ class Hooked(Case):
         self.assertEqual((self.of(r), self.is_degraded()), (("poll", False), False))
 
     def test_it_turns_out(self):
-        """The service takes the slot's word where it is valid, and reads it again: subscribers hear of each change."""
+        """The service takes the slot's word where it is valid, and reads it again: subscribers get a signal for each
+        change."""
         r = self.raw()
         slot = self.queue(r, "create")
         self.assertEqual(self.of(r), ("create", False))
@@ -95,7 +97,7 @@ class Hooked(Case):
         self.assertEqual(self.of(r), last)
 
     def test_an_edge_tells(self):
-        """Where the service looks at the queue anyhow, a change is told without a call."""
+        """Where the service looks at the queue anyway, it reports a change without a call."""
         r, other = self.raw(), self.raw()
         slot, beside = self.queue(r, "create"), other.queue()
         slot.edge(1)

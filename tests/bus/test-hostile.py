@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Clients that do what no honest one does: the service stays, stays right for the others, and stays small."""
+"""Hostile clients: the service survives, stays correct for the others, and stays small."""
 
 import os
 import random
@@ -15,7 +15,7 @@ from lingering import PEER, Lingering, send_along
 
 
 def misbehave(function):
-    """Runs function() for ever in a child that dies with us. Returns its pid and a pipe that ends with it."""
+    """Runs function() for ever in a child that dies with the test. Returns its pid and a pipe that ends with it."""
     r, w = os.pipe()
     parent = os.getpid()
     pid = os.fork()
@@ -29,7 +29,7 @@ def misbehave(function):
         finally:
             os._exit(0)
     os.close(w)
-    os.read(r, 1)  # it has begun
+    os.read(r, 1)  # the child has begun
     os.close(r)
     return pid
 
@@ -79,7 +79,7 @@ class Hostile(Case):
                     client.page[at : at + 8] = rng.randbytes(8)
                     client.wake_up()
 
-        # In random bytes it is mostly ready; being the lowest of all it delays no other.
+        # With random bytes the client is mostly ready; as the lowest of all it delays no other.
         self.beside(scribble)
         for s in [slot, *more]:
             queue = next(
@@ -117,8 +117,8 @@ class Hostile(Case):
         self.beside(flood)
 
     def test_a_full_eventfd(self):
-        # Nobody takes what the eventfd has counted, and honest writes are ones: who fills it is not heard any more, and
-        # that is all.
+        # The service never reads the eventfd's count, and honest writes add one: a client that fills the counter is no
+        # longer noticed, with no other harm.
         client, slot = self.tenant("full", Priority=-20)
         os.write(client.wake, struct.pack("Q", (1 << 64) - 2))
         slot.edge(1)
@@ -126,8 +126,8 @@ class Hostile(Case):
         self.assertEqual(self.get("NClients"), 3)
 
     def test_a_wake_that_blocks(self):
-        # The client owns the open file description, too: it can take O_NONBLOCK away, and read what we were told of.
-        # Both at any moment, so also between the service's being told and its reading; what it does for others comes
+        # The client owns the open file description, too: it can remove O_NONBLOCK, and read the service's events. It
+        # may do both at any moment, also between the service's wake-up and its read, because work for others comes
         # between.
         client, _ = self.tenant("blocking")
         others = [self.tenant(f"other-{n}", Priority=-20)[0] for n in range(8)]
@@ -151,13 +151,13 @@ class Hostile(Case):
         s = socket.socket(fileno=os.dup(client.lifeline))
         with self.assertRaises(BrokenPipeError):
             s.send(b"x" * 2000)
-        # And one that never reads its own: nothing blocks towards it.
+        # A client that never reads its own eventfd: the service does not block on it.
         self.the_others_are_scheduled(60)
         s.close()
 
     def test_halves_of_a_lifeline(self):
-        # The half towards the service is shut from the beginning; without the other half the client can be told
-        # nothing.
+        # The half towards the service is shut from the beginning; without the other half the service can send the
+        # client nothing.
         client, slot = self.tenant("half", Priority=20)
         slot.edge(1)
         until(lambda: self.low.held)
@@ -169,7 +169,7 @@ class Hostile(Case):
         until(lambda: not self.low.held)
 
     def is_still_heard(self, slot):
-        """It goes on being heard, and holds them."""
+        """Its edges are still read, and it holds the others."""
         slot.edge(0)
         until(lambda: not self.low.held)
         slot.edge(1)
@@ -222,7 +222,7 @@ class Hostile(Case):
         self.assertEqual(self.get("NClients"), 2)
 
     def test_no_group_is_outside_of_the_tree(self):
-        """By no path that leads out of it, or that names another group in other words."""
+        """No path leads out of the caller's cgroup, or names another group in another form."""
         before = self.call("ListGroups")
         for name in (
             "/..",
@@ -297,8 +297,7 @@ class Hostile(Case):
         self.the_others_are_scheduled(3)
 
     def test_long_names_are_answered(self):
-        """Names in the texts of errors are whole: cut inside of a character, an answer would be none that the bus
-        takes."""
+        """Names in error texts are cut at whole characters: otherwise the bus would refuse the answer."""
         path = self.raw().path
         for n in (63, 127, 255):
             name = "a" * n + "é" * 40
@@ -345,8 +344,8 @@ class Hostile(Case):
             self.assertLess(len(self.get("ShimVersion", c[5], CLIENT)), 4096)
 
     def test_devices_that_are_none(self):
-        """A device is what a process says it is. Each costs little, there are only so many, and they go with who named
-        them."""
+        """Clients choose the names of devices. Each device costs little, their number is bounded, and they end with
+        their clients."""
         before = rss_kb(self.service.pid)
         client, _ = self.tenant("inventor")
         named = 1
@@ -374,7 +373,8 @@ class Hostile(Case):
         c.close()
 
     def test_descriptors_that_take_long_to_close(self):
-        # Along with whatever the bus passes on. The service has the last copies; what the bus drops it closes itself.
+        # Descriptors with any messages that the bus passes on. The service has the last copies; the bus itself closes
+        # those of messages that it drops.
         with self.bus.connect() as c:
             messages = (dbus.CALL, PATH, "Ping"), (dbus.CALL, "/none", "NoSuch"), (dbus.SIGNAL, PATH, "Ping")
             for kind, path, member in messages:
@@ -386,7 +386,7 @@ class Hostile(Case):
             self.assertEqual(c.get(NAME, PATH, MANAGER, "NClients"), 2)
 
     def test_descriptors_in_vain(self):
-        # None of them stays, however many calls wait.
+        # No descriptor stays open, however many calls wait.
         n = len(os.listdir(f"/proc/{self.service_pid}/fd"))
         null = os.open("/dev/null", os.O_RDWR)
         with self.bus.connect() as c:

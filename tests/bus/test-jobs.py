@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Jobs and claims: which processes they are for, how long they last, and which users may make them."""
+"""Jobs and claims: the processes that they are for, their lifetimes, and the users who may make them."""
 
 import os
 import sys
@@ -17,7 +17,7 @@ def create_job(c, settings, pid, flags, name="j"):
 
 
 class Sleeper:
-    """A process that ends when it is told to."""
+    """A process that ends on request."""
 
     def __init__(self, case):
         r, self.w = os.pipe()
@@ -38,7 +38,7 @@ class Jobs(Case):
         return {g[0]: g[2] for g in self.call("ListGroups")}
 
     def test_of_a_cgroup(self):
-        """The settings are the cgroup's for as long as the process is there, or any client of it."""
+        """The cgroup has the settings as long as the process or any client of it exists."""
         r = self.raw()
         r.queue()
         name = r.get("Group")
@@ -47,7 +47,7 @@ class Jobs(Case):
         token, path = create_job(self.c, {"Priority": ("i", 7)}, process.pid, OF_CGROUP)
         self.assertEqual((token, self.get("Name", path, GROUP)), ("", name))
         self.assertEqual((r.get("Priority"), r.get("PolicySource"), r.get("Group")), (7, "job", name))
-        self.assert_error(INVALID_ARGS, create_job, self.c, {}, os.getpid(), OF_CGROUP)  # one at a time
+        self.assert_error(INVALID_ARGS, create_job, self.c, {}, os.getpid(), OF_CGROUP)  # a second one
         process.end()
         self.assertEqual(r.get("Priority"), 7)
         r.close()
@@ -81,7 +81,7 @@ class Jobs(Case):
         self.assert_error(INVALID_ARGS, create_job, self.c, {}, process.pid, 4)
 
     def test_inherits_from_where_it_was_made(self):
-        """A group of its own is no way out of what the cgroup has."""
+        """A job does not get around the cgroup's settings."""
         r = self.raw()
         cgroup = r.get("Group")
         self.call("SetGroup", "sta{sv}", cgroup, 0, {"Priority": ("i", -20), "Weight": ("u", 50)})
@@ -105,7 +105,7 @@ class Jobs(Case):
         as_nobody(user)
 
     def test_of_others(self):
-        """A cgroup that is not the caller's is nothing to make a job of, be it to lower."""
+        """A caller cannot make a job of a cgroup that is another's, not even to lower it."""
         address = self.bus.address
 
         def user():
@@ -160,7 +160,7 @@ class Holds(Case):
             [h[:2] + h[3:] for h in self.call("ListHolds")], [(os.getpid(), uid, "interactive", "because", False)]
         )
         second = self.hold("idle")
-        self.assertEqual(r.get("Priority"), -200)  # the newest counts
+        self.assertEqual(r.get("Priority"), -200)  # the newest claim counts
         os.close(second)
         until(lambda: r.get("Priority") == 50, "the first hold to count again")
         os.close(fd)
@@ -172,14 +172,14 @@ class Holds(Case):
         after = self.program()
         clients = self.call("ListClients")
         self.assertEqual(len(clients), 2)
-        self.assertNotIn(before.pid, [c[1] for c in clients])  # it is a grandchild
+        self.assertNotIn(before.pid, [c[1] for c in clients])  # the client is a grandchild
         self.assertEqual([self.get("Priority", c[-1], CLIENT) for c in clients], [50, 50])
         os.close(fd)
         until(lambda: [self.get("Priority", c[-1], CLIENT) for c in clients] == [0, 0], "the hold to end")
         self.assertEqual(after.ask("run 1"), "ran")
 
     def test_not_of_strangers(self):
-        """Who is no descendant of the holder, or another user's, has nothing of it."""
+        """A claim does not count for processes that are no descendants of the holder, or of another user."""
         r, w = os.pipe()
         address = self.bus.address
         p = self.program()

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Who may only lower what is his own gets nothing by it, whatever he takes back later: the attacks that are known, and
-any others."""
+"""A user who may only lower gains nothing by lowering and taking it back: known attacks, and random ones."""
 
 import os
 import sys
@@ -31,7 +30,7 @@ class LoweringCase(Case):
 
 
 class Attacks(LoweringCase):
-    """Each ended at 200, or at 255, without a question."""
+    """Each of these attacks once reached priority 200 or 255, without a question to polkit."""
 
     def setUp(self):
         super().setUp()
@@ -75,7 +74,7 @@ class Attacks(LoweringCase):
         self.check_nothing_won()
 
     def test_own_override_is_no_shelter(self):
-        """What the owner has set does not stand above what the administrator says of the group later."""
+        """The owner's settings do not override the administrator's later ones."""
         for path, interface in ((self.path, CLIENT), (self.queue_path, QUEUE)):
             self.agent.set(path, interface, {"Priority": 0, "Weight": 100})
         self.call("SetGroup", "sta{sv}", self.client("Group"), 0, {"Priority": ("i", -30), "Weight": ("u", 40)})
@@ -83,19 +82,20 @@ class Attacks(LoweringCase):
             self.assertEqual([self.get(p, path, interface) for p in ("Priority", "Weight")], [-30, 40])
 
     def test_gang(self):
-        """A gang has its turn on all its devices by that on one of them, which may be made up: it is given."""
+        """A gang with a turn on one device has it on all, and that device may be made up: so a user may not set it
+        without the right."""
         self.assert_refused(self.agent.job, {"Gang": True}, 0)
         client = self.agent.register({"Gang": True})
         self.assertIs(self.get("Gang", client, CLIENT), False)
         self.assert_refused(self.agent.set, client, CLIENT, {"Gang": True})
 
     def in_job_of_the_administrator(self, settings):
-        """The user's cgroup, with what was set as its program was started."""
+        """The user's cgroup, with the settings from the start of its program."""
         process = process_id(self.agent.whereabouts()[0])
         self.call("CreateJob", "sa{sv}utt", "night", lowering.typed(settings), *process, 1)
 
     def test_job_of_the_administrator(self):
-        """A job of one's own in a cgroup has no more than the cgroup's job leaves to it, wherever it was made first."""
+        """A user's own job in a cgroup has no more than the cgroup's job, whichever was made first."""
         early, path = self.agent.job({}, 0)
         self.in_job_of_the_administrator({"Priority": -50, "Threshold": 1, "Preemption": "2"})
         self.assertEqual(self.get("Priority", path, GROUP), -50)
@@ -121,10 +121,10 @@ class Attacks(LoweringCase):
         self.call("Reload")
         until(lambda: self.client("Priority") == 50, "him to be alone again")
         other = self.raw()
-        self.assertEqual([self.client("Priority"), other.get("Priority")], [0, 0])  # it only lowers then
+        self.assertEqual([self.client("Priority"), other.get("Priority")], [0, 0])  # then it only lowers
 
     def test_class_in_a_job_of_the_administrator(self):
-        """What is in the cgroup is the user's, even if another has made settings for it."""
+        """The cgroup's members are the user's, even if another user has made settings for it."""
         uid = self.agent.whereabouts()[1]
         with open(f"{self.directory}/classes.d/night.class", "w", encoding="utf-8") as f:
             f.write(f"[Class]\nPriority=-50\n[Match]\nUser={uid}\n")
@@ -135,7 +135,7 @@ class Attacks(LoweringCase):
         self.assertEqual([self.client("Priority"), self.client("Weight")], [-50, 30])
 
     def test_hold_of_the_administrator(self):
-        """One that only lowers does not hide one that was made above it, and for whatever the holder starts."""
+        """A claim that only lowers does not hide one that was made above it, also for the holder's children."""
         fd = self.c.call(NAME, PATH, MANAGER, "HoldPriority", "sst", "idle", "night", 1)[0]
         self.assertEqual(self.client("Priority"), -200)
         self.agent.hold("slow", 0)
@@ -144,7 +144,7 @@ class Attacks(LoweringCase):
         until(lambda: self.client("Priority") == -5, "the first to end")
 
     def in_flight(self, wish, override=None, by_administrator=None):
-        """What the gate of a new queue goes by."""
+        """The threshold in the slot of a new queue."""
         path = self.agent.register({"Threshold": wish})
         if override is not None:
             self.agent.set(path, CLIENT, {"Threshold": override})
@@ -153,9 +153,9 @@ class Attacks(LoweringCase):
         return self.agent.threshold(path, self.agent.queue(path, 0)[1])
 
     def test_threshold_of_the_device(self):
-        """A number of one's own counts where it is less than the device's, which is 1."""
+        """A user's own threshold counts where it is less than the device's, which is 1."""
         contender = self.raw(Job=("s", self.job("other", Priority=200)[0]))
-        contender.queue().edge(1)  # for as long as this takes
+        contender.queue().edge(1)  # while this case runs
         self.assertEqual(self.in_flight(65535), 1)
         self.assertEqual(self.in_flight(0, 65535), 1)
         self.call("SetPolicy", "ssta{sv}", "", "", 0, {"Threshold": ("u", 9)})
@@ -166,7 +166,7 @@ class Attacks(LoweringCase):
 
 
 class Owner(LoweringCase):
-    """What it is instead: lowered, taken back, and out of the administrator's way."""
+    """A lowered setting can be taken back, and gives way to the administrator's."""
 
     def setUp(self):
         super().setUp()
@@ -180,7 +180,7 @@ class Owner(LoweringCase):
     def test_lowers_and_takes_back(self):
         self.agent.set(self.path, CLIENT, {"Priority": -20})
         self.assertEqual((self.both(), self.get("PolicySource", self.path, CLIENT)), ([-20, 0], "owner"))
-        self.agent.set(self.path, CLIENT, {"Priority": -10})  # as far as there is, he may go up again
+        self.agent.set(self.path, CLIENT, {"Priority": -10})  # the user may go up again, to the granted value
         self.assertEqual(self.both(), [-10, 0])
         self.assert_refused(self.agent.set, self.path, CLIENT, {"Priority": 1})
         self.assert_refused(self.agent.set, self.path, CLIENT, {"Priority": -30, "Weight": 101})
@@ -202,7 +202,7 @@ class Owner(LoweringCase):
             self.call("SetGroup", "sta{sv}", self.name, 0, {"Priority": ("i", 30)})
             self.c.set(NAME, self.path, CLIENT, "Priority", "i", 40)
             self.assertEqual(self.both(), [40, 30])
-            self.assertLess(self.get("Weight", self.group, GROUP), 100)  # of that he has said nothing
+            self.assertLess(self.get("Weight", self.group, GROUP), 100)  # the administrator has not set the weight
             self.call("ResetGroup", "st", self.name, 0)
             self.c.call(NAME, self.path, CLIENT, "Reset", "t", 0)
             self.assertEqual((self.both(), self.both("Weight")), ([0, 0], [100, 100]))
@@ -226,7 +226,7 @@ class Owner(LoweringCase):
         self.assertEqual([self.get(p, self.group, GROUP) for p in ("Max", "Period")], [30, 100000])
 
     def test_accounting_of_a_group(self):
-        """Who is not counted has more than he should."""
+        """A client that is not counted would have more than its share."""
         for value in ("off", "sampled"):
             self.assert_refused(self.agent.set, self.group, GROUP, {"Accounting": value})
             self.assert_refused(self.agent.write, self.group, GROUP, "Accounting", value)
@@ -239,7 +239,7 @@ class Owner(LoweringCase):
         self.assert_refused(self.agent.set, self.group, GROUP, {"Accounting": "auto"})
 
     def test_nobody_lowers_others(self):
-        """What a user has set for a group ends when a process of another user comes to it, or below it."""
+        """A user's settings for a group end when another user's process comes to it, or below it."""
         self.agent.set(self.group, GROUP, {"Priority": -50, "Max": 1})
         token = self.agent.job({}, 0)[0]
         inner = self.agent.register({}, token)
@@ -264,7 +264,7 @@ class Owner(LoweringCase):
 
 
 class Preview(LoweringCase):
-    """What a change would do is said first by who will do it: the layers that lower are on top of what is set."""
+    """Preview resolves a change as the change itself does: lowering layers are on top of set ones."""
 
     keep = True
     KEYS = ("Class", "Priority", "Weight", "Max", "Min")
@@ -279,7 +279,8 @@ class Preview(LoweringCase):
         return {k: self.get(k, self.group, GROUP) for k in self.KEYS}
 
     def change(self, flags, settings):
-        """Returns what holds after the change, of which nothing held before it, and all of which was said."""
+        """Returns the settings in force after the change. Checks that none of them was in force before, and that
+        Preview gave all of them."""
         before, stored = self.effective(), sorted(map(str, self.call("ListSettings")))
         said = self.c.call(NAME, self.group, GROUP, "Preview", "ta{sv}", flags, settings)[0]
         self.assertEqual((self.effective(), sorted(map(str, self.call("ListSettings")))), (before, stored))
@@ -301,7 +302,8 @@ class Preview(LoweringCase):
         self.assertEqual(self.change(0, {"Max": ("u", 10)})[1:3], [5, 10])
 
     def test_owner(self):
-        """The owner's go on top of those that the administrator does not name, and give way to those that he does."""
+        """The owner's settings are on top of the keys that the administrator does not name, and give way to those
+        named."""
         self.agent.set(self.group, GROUP, {"Max": 20, "Weight": 30})
         self.assertEqual(self.change(0, {"Weight": ("u", 300), "Class": ("s", "heavy")})[1:3], [300, 20])
         said = self.agent.preview(self.group, {"Max": 10}, [])
@@ -309,7 +311,7 @@ class Preview(LoweringCase):
         self.assertEqual((said["Max"], self.effective()["Max"]), (10, 10))
 
     def test_unset(self):
-        """What is taken away lets that come back which was below it."""
+        """When a setting is removed, the layer below it counts again."""
         self.assertEqual(self.change(0, {"Weight": ("u", 60), "Class": ("s", "idle")})[:2], [-200, 60])
         self.assertEqual(self.change(0, {"Max": ("u", 70), "Unset": ("as", ["Weight"])})[:3], [-200, 10, 70])
         self.assertEqual(self.change(0, {"Unset": ("as", list(self.KEYS))})[:3], [0, 100, 0])
@@ -328,7 +330,8 @@ class Preview(LoweringCase):
 
 
 class Restored(LoweringCase):
-    """What was set is put back as it was, layer by layer, if it is still what the caller believes."""
+    """Restore puts back former settings layer by layer, if the current ones are still those that the caller
+    expects."""
 
     keep = True
 
@@ -355,7 +358,7 @@ class Restored(LoweringCase):
         self.call("RestoreSettings", "sta(sa{sv})a(sa{sv})", target or self.name, 0, pairs(expected), pairs(then))
 
     def test_lowering_of_the_owner(self):
-        """An administrator's setting removes it. Put back, it is the owner's again, and only lowers."""
+        """An administrator's setting removes the owner's. After a restore it is the owner's again, and only lowers."""
         self.agent.set(self.group, GROUP, {"Weight": 40, "Max": 30})
         self.set({"Priority": 3})
         before = self.listed()
@@ -371,19 +374,19 @@ class Restored(LoweringCase):
         self.agent.unset(self.group, GROUP, ["Weight"], {})
         self.assertEqual((self.listed()["owner"], self.weight()), ({"Max": 30}, 100))
 
-        # Put back after a restart, in which it was not there, it is his, too.
+        # Restored after a restart of the service, it is the owner's, too.
         self.restore(self.listed(), {})
         self.all_kept()
         self.service.kill()
         self.service.start()
         self.restore({}, {"owner": {"Weight": 20}})
         self.assertEqual(self.weight(), 20)
-        other = self.raw()  # another user's there: it counts no longer
+        other = self.raw()  # another user's client comes: the setting counts no longer
         self.assertEqual(self.weight(), 100)
         other.close()
 
     def test_changed_meanwhile(self):
-        """Whatever differs from what is expected is another's change: nothing is restored."""
+        """A difference from the expected settings is another caller's change: nothing is restored."""
         self.agent.set(self.group, GROUP, {"Max": 30})
         self.set({"Weight": 300})
         now = self.listed()
@@ -396,7 +399,7 @@ class Restored(LoweringCase):
         self.assertEqual((self.listed(), self.weight()), ({}, 100))
 
     def test_who_may(self):
-        """An owner restores what is the owner's, and by that nothing else."""
+        """An owner can restore the owner's settings, and nothing else."""
         self.agent.set(self.group, GROUP, {"Weight": 40})
         before = self.listed()
         self.agent.set(self.group, GROUP, {"Weight": 30, "Max": 50})
@@ -414,7 +417,7 @@ class Restored(LoweringCase):
         self.assert_refused(self.agent.restore, *device)
 
     def test_class_that_has_gone(self):
-        """It stays where it is set, and comes to no other place."""
+        """A setting stays at its group, and reaches no other."""
         self.set({"Class": "heavy", "Weight": 60})
         before = self.listed()
         self.set({"Weight": 70})
@@ -484,7 +487,7 @@ class Restart(LoweringCase):
         mine.close()
 
     def test_after_many_restarts(self):
-        """What the administrator has set for a client is not lost as its group finds its class again."""
+        """The administrator's settings for a client are not lost when its group gets its class again."""
         with open(f"{self.directory}/classes.d/night.class", "w", encoding="utf-8") as f:
             f.write(f"[Class]\nPriority=-50\n[Match]\nUser={self.agent.whereabouts()[1]}\n")
         self.call("Reload")
@@ -501,7 +504,7 @@ class Restart(LoweringCase):
             )
 
     def test_jobs_after_a_restart(self):
-        """A job has what is said of the cgroup that it was made in, also where nothing has changed since the
+        """A job has the settings of the cgroup that it was made in, also where nothing has changed since the
         restart."""
         token, path = self.agent.job({}, 0)
         client = self.agent.register({}, token)
@@ -515,7 +518,7 @@ class Restart(LoweringCase):
 
 
 class Random(LoweringCase):
-    """Any sequence of what a user may call, with the administrator's words and restarts in between."""
+    """Random sequences of a user's calls, with the administrator's settings and restarts in between."""
 
     keep = True
 

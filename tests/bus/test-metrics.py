@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What devices do just now: by rocm_smi_lib (a test double under its name), by sysfs (a directory), and when neither
+"""Current metrics of devices: by rocm_smi_lib (a test double under its name), by sysfs (a directory), and when neither
 works."""
 
 import json
@@ -27,8 +27,8 @@ OF_NVML = {"Utilisation": 83, "VRAMTotal": 141 << 30, "VRAMUsed": 41 << 30, "Tem
 OF_LIBRARY = {"Utilisation": 37, "VRAMTotal": 64 << 30, "VRAMUsed": 5 << 30, "Temperature": 61.5, "Power": 212.5}
 STANDARD = "org.freedesktop.DBus.Error."
 
-# What the service starts in place of xsched-metrics, which it starts in turn. A test holds it at the gate, and lets it
-# go on.
+# The program that the service starts in place of xsched-metrics, and which starts that in turn. A test can stop it
+# before that, and let it go on.
 SCRIPT = """#!/bin/sh
 echo $$ >>{d}/started
 [ ! -p {d}/gate ] || read -r _ <{d}/gate
@@ -60,7 +60,7 @@ class Metrics(Case):
             f.write(text)
 
     def use(self, mode="", path=None):
-        """The library by default."""
+        """The library is the default."""
         self.put("mode", mode)
         self.put("path", os.environ["FAKE_ROCM_SMI_DIR"] if path is None else path)
 
@@ -104,7 +104,7 @@ class Metrics(Case):
         self.assertEqual(self.measure(OTHER_ID)["Utilisation"], 38)
 
     def test_a_partition(self):
-        """KFD has its number in the bits of the function, where there is nothing on the bus."""
+        """KFD has the partition's number in the bits of the function, where the bus has no such function."""
         for device in ("pci:0000:65:00.5", "pci:0000:65:00.6"):
             self.client.queue(device)
         self.sysfs()
@@ -155,7 +155,7 @@ class Metrics(Case):
         self.check(self.measure(), "rocm-smi (librocm_smi64.so.1)", OF_LIBRARY)
 
     def test_the_library_hangs(self):
-        """The service goes on meanwhile, and the child does not stay."""
+        """The service goes on meanwhile, and the child is ended."""
         self.use(mode="hang")
         serial = self.c.send(NAME, self.device(), DEVICE, "Measure", "t", 0)
         until(self.started)
@@ -213,7 +213,7 @@ class Metrics(Case):
         connections = [self.connect() for _ in range(3)]
         asked = [c.send(NAME, self.device(), DEVICE, "Measure", "t", 0) for c in connections]
         until(self.started)
-        self.assertEqual(self.get("NClients"), 1)  # and the three before it have been seen
+        self.assertEqual(self.get("NClients"), 1)  # the three callers before it were noticed
         with open(f"{self.scratch}/gate", "w", encoding="utf-8") as gate:
             gate.write("go\n")
         answers = [c.reply(s)[0] for c, s in zip(connections, asked)]
@@ -248,7 +248,7 @@ class Metrics(Case):
         ).stdout
 
     def test_xschedctl(self):
-        """Asks for AMD GPUs; of others only when the device is named."""
+        """Metrics are asked for AMD GPUs, and for others only when the device is named."""
         self.use()
         self.assertNotIn("UTIL%", self.ctl("list-devices"))
         self.assertEqual(self.started(), [])

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Fifty programs work on one device while the service and the bus are stopped, killed and restarted in every way: no
-program is lost or registers twice, none is held for a program that has ended, what was set stays set, and results
-are right."""
+program is lost or registers twice, none is held for a program that has ended, settings stay, and results are right."""
 
 import os
 import signal
@@ -25,12 +24,12 @@ def expected_sum(steps):
 
 class NothingLost(Case):
     keep = True
-    # Short turns: everybody has to be seen at work many times.
+    # Short turns, because every program has to be seen at work many times.
     config = "[Scheduler]\nTimeSlice=1ms\n[Limits]\nMaxClientsPerUser=200\n"
 
     def setUp(self):
         super().setUp()
-        # Each asks for a little less than the others, and so is one of its own that all others have to wait for.
+        # Each asks for a little less than the others, and so is an entity of its own.
         self.programs = [self.program(DEVICE_ID, wait=False, env={"XSCHED_WEIGHT": str(99 - i)}) for i in range(N)]
         for p in self.programs:
             p.expect("ready")
@@ -55,7 +54,7 @@ class NothingLost(Case):
         super().tearDown()
 
     def set_something(self):
-        """At run time, of every kind."""
+        """Settings at run time, of every kind."""
         self.call("SetGroup", "sta{sv}", "later.service", 0, {"Priority": ("i", 12)})
         self.call("SetPolicy", "ssta{sv}", DEVICE_ID, "", 0, {"LingerUSec": ("t", 123)})
         clients = sorted(self.call("ListClients"))
@@ -63,7 +62,7 @@ class NothingLost(Case):
             self.c.call(NAME, c[5], CLIENT, "Set", "ta{sv}", 0, {"Threshold": ("u", 5)})
 
     def state(self):
-        """Who is there, and with which settings."""
+        """The clients, and their settings."""
         clients = sorted(self.call("ListClients"))
         device = next(d[-1] for d in self.call("ListDevices") if d[0] == DEVICE_ID)
         return {
@@ -89,7 +88,7 @@ class NothingLost(Case):
         )
 
     def everybody_is_there(self):
-        """Scheduled, as before: some wait for others, and all get on."""
+        """Checks that programs are scheduled as before: some wait for others, and all make progress."""
         self.assertEqual(self.state(), self.before)
         verdicts = self.get("NVerdicts")
         until(lambda: self.get("NVerdicts") > verdicts + N, "turns to be taken")
@@ -98,7 +97,7 @@ class NothingLost(Case):
         self.assertEqual({(c["state"], c["queues"]) for c in (p.counters() for p in self.programs)}, {(ATTACHED, 1)})
 
     def restart_bus(self):
-        """The service cannot do without, ends, and is started again by its manager."""
+        """The service cannot work without the bus, ends, and is started again by its manager."""
         self.c.close()
         self.bus.restart()
         self.assertEqual(self.service.process.wait(), 1)
@@ -117,7 +116,7 @@ class NothingLost(Case):
         self.everybody_is_there()
 
     def test_watchdog(self):
-        """It hangs, and is killed for that much later."""
+        """The service hangs, and is killed much later for that."""
         self.service.freeze()
         self.everybody_gets_on("while the service hangs")
         self.service.process.kill(signal.SIGABRT)
@@ -142,7 +141,7 @@ class NothingLost(Case):
         self.everybody_is_there()
 
     def test_upgrade(self):
-        """To another build, and back."""
+        """An upgrade to another build, and back."""
         for program, version in ((os.environ["XSCHEDD_NEXT"], "77.0"), (os.environ["XSCHEDD"], None)):
             self.service.program = program
             self.service.stop()
@@ -151,7 +150,8 @@ class NothingLost(Case):
             self.assertEqual(self.get("Version") == "77.0", version is not None)
 
     def test_upgrade_to_another_page(self):
-        """Programs that it does not know the page of run without it, and are back with one that does."""
+        """Programs with a page of another version run without the service, and register again with one that knows
+        it."""
         self.service.program = os.environ["XSCHEDD_NEXT_LAYOUT"]
         self.service.stop()
         self.service.start()

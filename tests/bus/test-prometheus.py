@@ -26,17 +26,18 @@ scrape_configs:
 
 
 class Prometheus(ExporterCase):
-    """A real one, over some seconds with work that starts and ends."""
+    """A real Prometheus, over some seconds with work that starts and ends."""
 
     exporter_options = ("--host-processes",)
     directory_of_all = listener_of_all = prometheus = web = None
 
     @classmethod
     def begin(cls):
-        """Its first scrape is five seconds after its start, whatever its configuration says: so it starts first."""
+        """Its first scrape is five seconds after its start, whatever its configuration: so it starts before the
+        exporter."""
         cls.directory_of_all = tempfile.mkdtemp(prefix="xsched-prometheus-")
         cls.listener_of_all = socket.socket()
-        cls.listener_of_all.bind(("127.0.0.1", 0))  # nobody is let in before the test listens
+        cls.listener_of_all.bind(("127.0.0.1", 0))  # connections are accepted only when the test listens
         with socket.create_server(("127.0.0.1", 0)) as s:
             cls.web = s.getsockname()[1]
         with open(f"{cls.directory_of_all}/prometheus.yml", "w", encoding="utf-8") as f:
@@ -68,7 +69,7 @@ class Prometheus(ExporterCase):
                 return json.load(f)["data"]
         except urllib.error.HTTPError as e:
             if e.code == 503:
-                return None  # it answers, and has not read what it has stored yet
+                return None  # it answers, but has not read its stored data yet
             raise AssertionError(f"{query}: {e.read().decode()}") from e
         except OSError:
             return None  # not up yet
@@ -84,7 +85,7 @@ class Prometheus(ExporterCase):
         return text
 
     def dashboard(self):
-        """(where, query) of all of them, those of the variables, too."""
+        """(place, query) of all queries of the dashboard, those of the variables, too."""
         with open(f"{FOLDER}/xsched.dashboard.json", encoding="utf-8") as f:
             d = json.load(f)
         found = [(f"{p['title']} {t['refId']}", t["expr"]) for p in d["panels"] for t in p["targets"]]
@@ -108,7 +109,7 @@ class Prometheus(ExporterCase):
         missing = dict(queries)
 
         def answered():
-            """Each has an answer, by and by: rates need two scrapes in which something happened."""
+            """Each query gets an answer in time: rates need two scrapes between which something happened."""
             edges()
             for where, q in list(missing.items()):
                 if self.query(self.expand(q)):
@@ -127,7 +128,7 @@ class Prometheus(ExporterCase):
             nap=0.1,
         )
 
-        # What it has is what the service says, and knows the types and units that OpenMetrics carries.
+        # Its values are the service's, and it knows the types and units that OpenMetrics carries.
         group = low.get("Group")
         wait = f'xsched_group_wait_seconds_total{{group="{group}",device="{DEVICE_ID}"}}'
         told = lambda: float(self.query(wait)[0]["value"][1])
@@ -140,7 +141,7 @@ class Prometheus(ExporterCase):
         quantile = self.query("histogram_quantile(0.99, sum by (le) (xsched_decision_seconds_bucket))")
         self.assertGreater(float(quantile[0]["value"][1]), 0)
 
-        # It goes on when the service goes, and sees that.
+        # It goes on when the service ends, and notices that.
         self.service.kill()
         until(lambda: self.query("xsched_up == 0"), "it to be seen", nap=0.1)
         self.assertTrue(self.query('up{job="xsched"} == 1'))

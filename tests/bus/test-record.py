@@ -33,7 +33,7 @@ class RecordCase(Case):
         return frames, groups
 
     def sums(self):
-        """(device, group) -> what the record has of its counters in all."""
+        """{(device, group): sums of its counters over the record}"""
         frames, groups = self.record()
         found = {}
         for _, _, devices in frames:
@@ -44,13 +44,13 @@ class RecordCase(Case):
         return found
 
     def counters(self, group):
-        """Those that there are."""
+        """The groups' counters of the service."""
         path = self.call("GetGroup", "s", group)
         known = self.c.call(NAME, path, "org.freedesktop.DBus.Properties", "GetAll", "s", GROUP)[0]
         return [known[n] if n in known else 0 for n in COUNTERS]
 
     def recorded(self, *groups):
-        """Nothing moves any more: waits until the record says what the groups do."""
+        """Waits until the record agrees with the groups' counters, which no longer change."""
         want = {g: self.counters(g) for g in groups}
 
         def agree():
@@ -61,7 +61,7 @@ class RecordCase(Case):
         return want
 
     def work(self, enough):
-        """Two groups that contend until there is enough, by the events that they cause."""
+        """Two groups contend until there are enough frames, which their events cause."""
         (high, high_slot), (low, low_slot) = self.tenant("high", Priority=10), self.tenant("low")
         low_slot.edge(1)
         while not enough():
@@ -80,7 +80,7 @@ class Record(RecordCase):
     def test_it_says_what_the_counters_say(self):
         self.assertEqual(self.record()[0], [])
         before = now_ns() // 1000
-        end = time.monotonic() + 2.5 * INTERVAL  # nobody asks meanwhile
+        end = time.monotonic() + 2.5 * INTERVAL  # no caller asks meanwhile
         high, low = self.work(lambda: time.monotonic() > end)
         said = self.recorded(high, low)
         self.assertGreater(said[high][0], 0)
@@ -92,11 +92,11 @@ class Record(RecordCase):
         for begin, end, devices in frames:
             self.assertGreaterEqual(end - begin, INTERVAL * 1e6)
             for _, busy, kept, idle, groups in devices:
-                # The parts are read one after the other.
+                # The record can be read in parts, one after the other.
                 self.assertLess(sum(g[1] for g in groups), (end - begin) * 1.2)
         self.assertGreaterEqual(frames[0][1], before)
 
-        # Only what ends later.
+        # Only frames that end later are returned.
         for since in [f[1] for f in frames]:
             self.assertEqual(self.record(since)[0], [f for f in frames if f[1] > since])
         self.assertEqual(self.record((1 << 64) - 1)[0], [])
@@ -132,7 +132,7 @@ class Quick(RecordCase):
         until(lambda: abs(self.sums().get((DEVICE_ID, name), [0])[0] - ran) <= 2, "what it ran is in the record")
 
     def test_hostile_users_do_not_fill_it(self):
-        """One with many groups, and names as long as they can be, beside one with one."""
+        """A user with many groups and the longest names beside a user with one group."""
         _, steady = self.tenant("steady", Priority=10)
         steady.edge(1)
         raws = []
@@ -164,13 +164,13 @@ class Quick(RecordCase):
 
 
 class Sleep(RecordCase):
-    # Who is alone is looked at for his own time's sake, which is another matter.
+    # A client alone is looked at for its own accounting, which this test leaves out.
     config = "[Scheduler]\nStarveAfter=1h\nAccounting=off\n"
     build = "XSCHEDD_QUICK"
 
     def test_an_idle_service_sleeps(self):
-        """One reading after the last event, and no more, however long nothing happens: also while one client has the
-        device alone."""
+        """After the last event there is one reading and no more, however long nothing happens, also while one client
+        has the device alone."""
         for ready in (0, 1):
             _, slot = self.tenant(f"t{ready}")
             slot.edge(1)
@@ -189,13 +189,13 @@ class Sleep(RecordCase):
             return self.get("NWakeups") - before
 
         def five_readings():
-            """As long as another service takes for them, which is kept busy."""
-            enough = frames() + 6  # the first may be due
+            """Waits as long as another service takes for some frames, which is kept busy."""
+            enough = frames() + 6  # the first frame may be due
             other.work(lambda: frames() >= enough)
 
         five_readings()
         asking = max(wakeups(lambda: None) for _ in range(5))
-        # What goes on in the cgroups of the machine wakes it now and then; what it did by itself it would do each time.
+        # Events in the machine's cgroups wake the service now and then; a wake-up of its own would come each time.
         until(lambda: wakeups(five_readings) < asking + 4, "it to sleep")
         other.tearDown()
 

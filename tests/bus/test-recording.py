@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A recording of 1,000 clients of a real service: the verdicts that are made again are those that were recorded.
+"""A recording of 1,000 clients of a real service: replay makes the recorded verdicts again.
 
-The demo's recording is tests/opencl/test-demo.py's, and tests/unit/test-taping.c has one of the service's objects,
-whose clients come, go and are set as well.
+tests/opencl/test-demo.py has the demo's recording, and tests/unit/test-taping.c one of the service's objects, where
+clients also come, go and change settings.
 """
 
 import json
@@ -43,7 +43,7 @@ class Recording(Case):
         return os.path.exists(self.tape) and os.path.getsize(self.tape) > 0
 
     def crowd(self):
-        """Each with settings of its own, so that it has a verdict of its own on each device."""
+        """Each client has its own settings, and so its own verdict on each device."""
         slots = []
         connections = [self.connect() for _ in range(20)]
         for i in range(CLIENTS):
@@ -53,7 +53,7 @@ class Recording(Case):
         return slots
 
     def work(self, slots):
-        """Some become ready, some idle; a few at a time are ready, and the others wait for them."""
+        """Some clients become ready, some idle; a few at a time run, and the others wait for them."""
         ready = []
         for _ in range(EDGES // 4):
             if len(ready) < 20:
@@ -62,18 +62,18 @@ class Recording(Case):
             else:
                 ready.pop(self.random.randrange(len(ready))).edge(0)
             if self.random.random() < 0.02:
-                time.sleep(0.002)  # a slice: what happens by time is recorded, too
+                time.sleep(0.002)  # a slice: events by time are recorded, too
         for slot in ready:
             slot.edge(0)
 
     def n_granted(self):
-        """So far: the rarer of the two verdicts."""
+        """The number of the rarer verdict so far."""
         with open(self.tape, encoding="utf-8") as f:
             text = f.read()
         return min(text.count('"run"'), text.count('"hold"'))
 
     def work_until_decided(self, slots):
-        """A service that comes late to its edges finds many of them gone: then there is more work."""
+        """A late service finds many edges gone: then there is more work."""
         wanted = self.n_granted() + 30
         until(lambda: self.work(slots) or self.n_granted() > wanted, "enough decisions")
 
@@ -106,7 +106,7 @@ class Recording(Case):
         self.assertEqual(again.returncode, 0, again.stderr)
         self.assertIn("the same", again.stdout)
 
-        # A recording that says otherwise is not the same.
+        # A changed recording is reported as different.
         i = next(i for i, r in enumerate(records) if r["is"] == "dispatch" and r["grants"])
         records[i]["grants"] = records[i]["grants"][1:]
         with open(self.tape, "w", encoding="utf-8") as f:

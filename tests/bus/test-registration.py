@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Registering clients and queues: who may, what is refused, and what is left when they go."""
+"""Registering clients and queues: who may do it, refusals, and the state after they end."""
 
 import os
 import signal
@@ -27,7 +27,7 @@ class Registration(Case):
         pid, start = process_id(p.pid)
         self.assertEqual(self.call("GetClientByProcess", "ut", pid, start), added[1])
         self.assertEqual(self.call("GetClientByProcess", "ut", pid, 0), added[1])
-        for other in ((pid, start + 1), (0, 0), (0, start)):  # who had the number before or has it next; the caller
+        for other in ((pid, start + 1), (0, 0), (0, start)):  # a former or a later process with this pid; the caller
             self.assert_error(ERROR + "NoSuchClient", self.call, "GetClientByProcess", "ut", *other)
         self.assertEqual(self.get("PID", added[1], CLIENT), p.pid)
         self.assertEqual(self.get("NQueues", added[1], CLIENT), 3)
@@ -250,7 +250,7 @@ class OtherUser(Case):
             until(lambda: c.get(NAME, PATH, MANAGER, "NClients") == 2)
             Raw(c)
 
-        for _ in range(2):  # what the first used up is given back
+        for _ in range(2):  # the first round's quota is given back
             as_nobody(greedy)
             self.assert_gone()
         self.raw().queue()

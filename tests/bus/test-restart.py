@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Death: of the service and of clients, in every state of the protocol, with and without a file-descriptor store."""
+"""Death of the service and of clients in every state of the protocol, with and without a file-descriptor store."""
 
 import os
 import signal
@@ -50,7 +50,7 @@ class ServiceDies(Deaths):
         self.registered(1, 1)
         p.ask("complete 0")
         queue = self.call("ListQueues")[0][4]
-        # It belongs to the page it was counted in: nothing goes below zero in the new one.
+        # A launch belongs to the page that counted it: no count of the new page goes below zero.
         self.assertEqual(self.get("Backlog", queue, QUEUE), 0)
         _, low = self.tenant("low", Priority=-10)
         low.edge(1)

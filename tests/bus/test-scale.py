@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Many clients, many queues, many times: everything is found, nothing is left behind."""
+"""Many clients and queues, many times: all are found, and nothing is left behind."""
 
 import os
 import resource
@@ -39,7 +39,7 @@ class Scale(Case):
         self.assertEqual(len({q[0] for q in self.call("ListQueues")}), CLIENTS * QUEUES + 7)
         self.assertEqual(sum(c[4].startswith("job:") for c in self.call("ListClients")), CLIENTS + 1)
 
-        # One entity of five thousand slots, and every one of them is told.
+        # One entity has five thousand slots, and each slot gets the verdict.
         slots[0].edge(1)
         slots[-1].edge(1)
         for _ in range(3):
@@ -59,8 +59,8 @@ class Scale(Case):
         for p in programs:
             p.process.kill()
         until(lambda: self.get("NClients") == 1)
-        # The last client's five, a pidfd for each of the two jobs, and the watches of cgroups, of their attributes, and
-        # of what stops them.
+        # Descriptors that are left: the last client's five, a pidfd for each of the two jobs, and the watches of
+        # cgroups, of their attributes, and of their freezers.
         until(lambda: count_fds(self.service.pid) <= fds + 5 + 2 + 3)
 
     def test_nothing_is_left_behind(self):
@@ -85,7 +85,7 @@ class Scale(Case):
         fds, rss = count_fds(self.service.pid), rss_kb(self.service.pid)
         n = fewer(1500)
         cycle(n)
-        # The jobs stay as long as the process behind them, this one: one pidfd each.
+        # The jobs stay as long as their process, which is this one: one pidfd each.
         jobs = n // 10
         until(lambda: count_fds(self.service.pid) <= fds + jobs)
         self.assert_not_grown(rss, 1024)

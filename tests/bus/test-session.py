@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """xsched-session: readiness, exit statuses, signals, the environment, and that nothing is left behind.
 
-The daemon here is a few lines of Python beside a copy of xsched-session, laid out as in a build tree: so every way in
-which a daemon can misbehave can be played. What the real one does in a session is what all other tests of this suite
-run on."""
+The daemon here is a few lines of Python beside a copy of xsched-session, laid out as in a build tree: so the test can
+play every misbehaviour of a daemon. All other tests of this suite run on the real daemon."""
 
 import os
 import select
@@ -58,7 +57,7 @@ sys.exit(9)
 
 
 def wait_gone(pid):
-    """Until process `pid` has ended: by its pidfd, not by looking again and again."""
+    """Waits until process `pid` has ended, by its pidfd and without polling."""
     try:
         fd = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -203,14 +202,14 @@ class Session(unittest.TestCase):
         self.assertEqual(self.layers("--shim=preload"), "")
 
     def test_tools_are_in_the_path(self):
-        """As README has it: what lies beside xsched-session is found by its name."""
+        """As README describes it: programs beside xsched-session are found by their names."""
         tools, path = f"{self.top}/tools", os.environ["PATH"]
         for name in ("xschedctl", "xsched-queues"):
             with open(f"{tools}/{name}", "w") as f:
                 f.write(f"#!/bin/sh\necho here is {name}\n")
             os.chmod(f.name, 0o755)
             self.assertEqual(self.run_session("--", "bash", "-c", name).stdout, f"here is {name}\n")
-        p = self.run_session("--", "xschedctl")  # which is looked for in the same places
+        p = self.run_session("--", "xschedctl")  # looked for in the same places
         self.assertEqual((p.returncode, p.stdout), (0, "here is xschedctl\n"))
         self.assertEqual(self.layers(variable="PATH"), f"{tools}:{path}")
         for there in (f"{path}:{tools}", f"{tools}:{path}", f"/bin:{tools}:/usr/bin"):

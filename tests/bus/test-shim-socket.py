@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""libxsched on the service's own socket: without the bus, over ends of the service, and where it is not let in."""
+"""libxsched on the service's own socket: without the bus, over restarts of the service, and where the socket refuses
+it."""
 
 import os
 import signal
@@ -28,7 +29,7 @@ class Sockets(Case):
 
     @property
     def address(self):
-        """As XSCHED_BUS_ADDRESS= has it."""
+        """The address as in XSCHED_BUS_ADDRESS=."""
         return f"xsched:path={self.socket_path};{self.bus.address}"
 
     def start(self, address=None):
@@ -41,7 +42,7 @@ class Sockets(Case):
         until(lambda: self.get("NQueues") == 1, "its queue is there")
 
     def on_the_bus(self, p):
-        """Its connections there."""
+        """The program's connections to the socket."""
         names = [n for n in self.c.bus("ListNames") if n.startswith(":")]
         pids = []
         for n in names:
@@ -55,7 +56,7 @@ class Sockets(Case):
         until(lambda: self.on_the_bus(p) == 0, "it has no connection to the bus")
 
     def held_and_let_go(self, p):
-        """What the service decides reaches it."""
+        """The service's decisions reach the program."""
         path = self.call("GetClientByPID", "u", p.pid)
         self.c.call(NAME, path, CLIENT, "Suspend")
         until(lambda: self.get("State", path, CLIENT) == "suspended", "it is suspended")
@@ -146,7 +147,7 @@ class Kept(Sockets):
 
 
 class Refused(Sockets):
-    """Whom the socket does not let in, the bus does."""
+    """A program that the socket refuses uses the bus."""
 
     options = ()
 
@@ -204,7 +205,7 @@ class Refused(Sockets):
 
 
 class Crowded(Sockets):
-    """More programs than there are places."""
+    """There are more programs than places."""
 
     command = ("prlimit", "--nofile=512", "--")
     PLACES = 512 // 4 // 4 // 8

@@ -29,8 +29,8 @@ class Suspended(Case):
             return "waiters=1 " in f.read()
 
     def suspend(self, uncounted=0):
-        """Suspends the program, and has it wait at its gate. What passed uncounted before that, if anything, may count
-        as one launch by then."""
+        """Suspends the program, and has it wait at its gate. Launches that passed uncounted before that may count as
+        one launch by then."""
         self.c.call(NAME, self.path(), CLIENT, "Suspend")
         self.p.tell("begin 0")
         until(self.waits, "it waits")
@@ -63,7 +63,7 @@ class Suspended(Case):
         until(lambda: self.p.counters()["state"] == 3, "it is on its own")
         self.assertEqual(self.p.ask("begin 0"), "untracked")
 
-        # The next one knows nothing of the suspension, and gets the process with all that it has counted.
+        # The next service knows nothing of the suspension, and gets the process with all its counts.
         self.service.start()
         until(lambda: self.p.counters()["state"] == 2 and self.get("NQueues") == 1, "it registers again")
         self.suspend(uncounted=1)
@@ -104,7 +104,7 @@ class Forsaken(Case):
                 self.untouched()
                 until(lambda: self.get("NClients") == 2 and self.p.counters()["state"] == 2, "it registers again")
                 before = self.cpu_s(self.p.pid)
-                time.sleep(0.5)  # how long one looks
+                time.sleep(0.5)  # time of the observation
                 self.assertLess(self.cpu_s(self.p.pid) - before, 0.1)
                 self.untouched()
         self.service.kill()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Settings of thousands of queues, on their way: who answers when, who need not wait for it, and what comes in between;
-and registrations that end midway. Times are compared with those of the same run."""
+"""Changes of thousands of queues' settings in progress: the order of answers, calls that need not wait, and events in
+between. Also registrations that end midway. Times are compared with those of the same run."""
 
 import json
 import os
@@ -39,7 +39,7 @@ def held_after(low, high):
 
 
 class Crowd:
-    """A child of another user with a job of many clients and queues; does what it is told."""
+    """A child of another user with a job of many clients and queues; it executes requests."""
 
     def __init__(self, address):
         self.ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -74,10 +74,10 @@ class Crowd:
 
     def send(self, path):
         self.c.send(NAME, path, GROUP, "Set", "ta{sv}", 0, {"Priority": ("i", -7)})
-        self.c.bus("GetId")  # the bus has passed it on
+        self.c.bus("GetId")  # the bus has passed the call on
 
     def come_and_go(self, path):
-        """Queues go and come, and a client hangs up."""
+        """Queues end and are made, and a client hangs up."""
         for r in self.clients[1:]:
             for _ in range(40):
                 r.unregister()
@@ -121,7 +121,7 @@ class Spread(Case):
         return crowd
 
     def said(self, name="Priority"):
-        """What all queues say."""
+        """The property of all queues."""
         queues = json.loads(self.call("Describe"))["queues"]
         return len(queues), {q[name.lower()] for q in queues}
 
@@ -151,7 +151,7 @@ class Spread(Case):
         self.assertEqual(self.get("Priority", path, CLIENT), 0)
 
     def answers(self, sent, names):
-        """The order in which these connections have their next answers of the service, if `sent` is called while it is
+        """The order in which these connections get the service's next answers, if `sent` is called while it is
         stopped."""
         monitor = self.connect()
         monitor.monitor("type='method_return'")
@@ -178,9 +178,8 @@ class Spread(Case):
         self.assertEqual(self.answers(sent, {crowd.name: "set", other.name: "registered"}), ["registered", "set"])
 
     def test_the_later_one_wins(self):
-        """Root sets while the user's own change is on its way, and both hold for what they are about. Both wait when
-        the service goes on, and take it many steps by turns; which of them is through first depends on what a queue
-        costs."""
+        """Root changes settings while the user's own change is in progress, and both count for their keys. Both changes
+        take many steps by turns; the time of a queue decides which ends first."""
         crowd, other = self.crowd(), self.connect()
         client = self.call("ListClients")[-1][5]
         other.call(NAME, PATH, MANAGER, "ListDevices")
@@ -194,15 +193,15 @@ class Spread(Case):
         self.answers(sent, {crowd.name: "theirs", other.name: "ours"})
         self.assertEqual(self.get("Weight", client, CLIENT), 50)
         until(lambda: self.get("Threshold", crowd.group, GROUP) == 3)
-        other.call(NAME, PATH, MANAGER, "ListDevices")  # behind both
+        other.call(NAME, PATH, MANAGER, "ListDevices")  # after both changes
         n = CLIENTS * QUEUES
         self.assertEqual(self.said(), (n, {-7}))
         self.assertEqual(self.said("Weight"), (n, {50, 60}))
         self.assertEqual(self.said("Threshold"), (n, {3}))
 
     def test_verdicts_beside_it(self):
-        """An edge waits for a part of a change of everything's settings only: beside changes it takes what it takes
-        without them, and a sixteenth of one change at most."""
+        """An edge waits only for a part of a change of all settings: beside changes it takes its usual time, and at
+        most a sixteenth of one change more."""
         crowd, other = self.crowd(), self.connect()
         _, low = self.tenant("low", Priority=-10)
         _, high = self.tenant("high", Priority=10)
@@ -246,7 +245,7 @@ class Dies(Case):
         told.match(f"type='signal',path='{r.path}'")
         for n in range(1, 6):
             self.c.send(NAME, r.path, CLIENT, "Set", "ta{sv}", 0, {"Priority": ("i", -n)})
-            told.signal("PropertiesChanged")  # it counts, and the queues are to follow
+            told.signal("PropertiesChanged")  # the setting counts, and the queues follow
             self.service.kill()
             self.service.start()
             self.assertFalse(r.hung_up())
@@ -266,7 +265,7 @@ class Dies(Case):
                     c = dbus.Connection(self.bus.address)
                     c.send(NAME, PATH, MANAGER, "RegisterClient", "ta{sv}", 0, {})
                     if n % 2:
-                        c._receive(time.monotonic() + DEADLINE)  # the answer, or a part of it
+                        c._receive(time.monotonic() + DEADLINE)  # the answer or a part of it
                 finally:
                     os.kill(os.getpid(), signal.SIGKILL)
             os.waitpid(pid, 0)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What monitoring asks for: ListStatistics against the objects, histograms against the latencies; and what the settings
-ask for: ListShares."""
+"""Statistics for monitoring: ListStatistics compared with the objects, histograms compared with the latencies. Shares
+by the settings: ListShares."""
 
 import json
 import os
@@ -80,7 +80,7 @@ class Statistics(Case):
         return counts, total_usec, n
 
     def held(self):
-        """A high one that has work on both devices, and a low one that waits for it on one."""
+        """A high client with work on both devices, and a low client that waits for it on one."""
         high, slot = self.tenant("high", Priority=10)
         other = high.queue(OTHER_ID)
         low, low_slot = self.tenant("low")
@@ -124,7 +124,7 @@ class Statistics(Case):
         )
         running = s["group", high.get("Group"), DEVICE_ID]
         self.assertEqual((running["NHeld"], running["HeldReason"], running["HeldUSec"]), (0, "", 0))
-        # The sums over devices of a group are its own.
+        # A group's sums over devices equal its totals.
         for name, path in groups.items():
             then, now = (
                 sum(v["WaitUSec"] for k, v in x.items() if k[:2] == ("group", name)) for x in (s, self.statistics())
@@ -133,7 +133,7 @@ class Statistics(Case):
             self.assertGreaterEqual(now, then)
 
     def test_histograms(self):
-        """One sample for each latency, and of those that wait how long they did."""
+        """Each latency is one sample, and each wait counts with its length."""
         high, slot, low, low_slot = self.held()
         began = now_ns()
         n = self.check_histogram(self.get("ReadyToRunHistogram"))[2]
@@ -165,7 +165,7 @@ class Statistics(Case):
         self.assertEqual(expired(), 3)
 
     def test_counters_stay_with_the_group(self):
-        """Of a client that is gone, as long as the group is there."""
+        """An ended client's counts stay as long as its group."""
         high, slot, low, low_slot = self.held()
         name = low.get("Group")
         self.call("SetGroup", "sta{sv}", name, 0, {"Weight": ("u", 7)})
@@ -178,11 +178,11 @@ class Statistics(Case):
 
 
 class Shares(Case):
-    """Parts of a device, as its policy would give them: test-policy-divide.c has the arithmetic."""
+    """Parts of a device by its policy; test-policy-divide.c tests the arithmetic."""
 
     def setUp(self):
         super().setUp()
-        self.own = self.raw()  # work of its own, beside the groups below it
+        self.own = self.raw()  # the group's own work, beside the groups below it
         self.own.queue()
         self.here = self.own.get("Group")
         self.tenants = [self.tenant(f"tenant-{i}", Weight=w)[0] for i, w in enumerate((300, 100))]
@@ -208,7 +208,7 @@ class Shares(Case):
         self.assertEqual(self.shares(self.here, one), {self.here: 1, one: 0.5})
 
     def test_as_if(self):
-        """Of a change nothing is done; what is below inherits it."""
+        """Shares under a proposed change: nothing is changed, and groups below inherit it."""
         one, two = self.names
         before = self.call("Describe")
         self.assertEqual(self.shares(one, two, group=one, Weight=100), {self.here: 1, one: 0.5, two: 0.5})
@@ -218,7 +218,7 @@ class Shares(Case):
         self.assertEqual(self.shares(one, two, group=self.here, Max=40), {self.here: 0.4, one: 0.3, two: 0.1})
         settings = lambda text: [(g["name"], g["priority"], g["weight"], g["max"]) for g in json.loads(text)["groups"]]
         self.assertEqual(settings(self.call("Describe")), settings(before))
-        # Jobs inherit the priority of the cgroup that they were made in; who has its own does not.
+        # Jobs inherit the priority of the cgroup that they were made in; a job with its own priority does not.
         self.call("SetGroup", "sta{sv}", two, 0, {"Priority": ("i", 0)})
         self.assertEqual(self.shares(one, two, group=self.here, Priority=3), {self.here: 1, one: 1, two: 0})
         self.assertEqual(self.shares(one, two), {self.here: 1, one: 0.75, two: 0.25})

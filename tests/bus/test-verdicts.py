@@ -15,7 +15,7 @@ LOW = {"XSCHED_PRIORITY": "-10"}
 
 
 class VerdictCase(Case):
-    # The floor under the low ones has its own test, and so has the counting of who is alone.
+    # The starvation floor and the accounting of a client alone have their own tests.
     config = "[Scheduler]\nStarveAfter=1h\nAccounting=off\n"
 
     def held_program(self):
@@ -35,7 +35,7 @@ class Verdicts(VerdictCase):
         _, low = self.tenant("low", Priority=-10)
         client, high = self.tenant("high")
         device = self.call("ListDevices")[0][5]
-        # Until it is heard of, a queue counts as ready, and the new one would hold the other.
+        # Until its first edge a queue counts as ready, and the new one would hold the other.
         until(lambda: self.get("NReady", device, DEVICE) == 0, "both are known to be idle")
         low.edge(1)
         until(lambda: self.get("NReady", device, DEVICE) == 1 and not low.held, "the low one is ready, and alone")
@@ -89,11 +89,11 @@ class Verdicts(VerdictCase):
 
         def three_to_one():
             for _, slot in tenants:
-                slot.wait_at_gate(int(slot.held))  # what it had launched before has ended
+                slot.wait_at_gate(int(slot.held))  # its earlier launches have ended
             light, heavy = (b - a for a, b in zip(before, run()))
             return light + heavy > 500_000 and abs(heavy / (light + heavy) - 0.75) < 0.06
 
-        # In the long run: a slice that ended late, on a busy machine, is made good by the next ones.
+        # Shares are those of the long run: the next slices make up for one that ended late on a busy machine.
         before = run()
         until(three_to_one, "three to one", nap=0.0005)
         self.assertTrue(all(s.threshold > 0 for _, s in tenants))
@@ -129,7 +129,7 @@ class Verdicts(VerdictCase):
             self.assertEqual(client.get("State"), "suspended")
             self.c.call(NAME, target, interface, "Resume")
             until(lambda: not watched.held)
-        # One that waits at the gate, and dies there.
+        # A program waits at the gate, and dies there.
         self.c.call(NAME, path, CLIENT, "Suspend")
         p.tell("begin 0")
         until(lambda: self.get("Waits", path, CLIENT), "it waits")
@@ -168,8 +168,8 @@ class Verdicts(VerdictCase):
         until(lambda: not low.held, "a dead one holds nobody")
 
     def test_a_stopped_client_goes_on_with_work_in_flight(self):
-        """The client never comes to an end of its work, so that no edge tells of it, and another client has had the
-        device meanwhile."""
+        """The client's work never ends, so that no edge tells of it, and another client has had the device
+        meanwhile."""
         p = self.program()
         _, low = self.tenant("low", Priority=-10)
         low.edge(1)
@@ -198,7 +198,7 @@ class Verdicts(VerdictCase):
             self.service.configure(wrong)
             try:
                 self.call("Reload")
-            except Exception:  # said by an error, or in the log: either is right
+            except Exception:  # the refusal comes as an error or in the log: both are right
                 pass
         self.service.process.kill(signal.SIGHUP)
         self.assert_error(ERROR + "NoSuchPolicy", self.call, "SetPolicy", "ssta{sv}", "", "none", 0, {})
@@ -208,10 +208,10 @@ class Verdicts(VerdictCase):
 
 
 class Leases(VerdictCase):
-    """They take their time, and pass in pages: whichever the bus is."""
+    """Long lists are passed in pages, on either bus."""
 
     def a_lease_passes(self, slot):
-        """Longer than one that was not renewed lasts, by those of a slot that is held, too."""
+        """Leases are renewed: a hold lasts longer than one lease, also by the words of a held slot."""
         until(lambda: slot.held, "it is held")
         begun = now_ns()
         until(lambda: slot.raw.lease_until > begun + 2.25 * LEASE * 1e9, "the lease to be renewed again and again")
@@ -222,11 +222,11 @@ class Leases(VerdictCase):
         stopped = time.monotonic()
         p.expect("tracked")
         waited = time.monotonic() - stopped
-        self.assertLess(waited, 3 * LEASE)  # the lease, and what a loaded machine adds
+        self.assertLess(waited, 3 * LEASE)  # the lease, and some time for a loaded machine
         p.ask("complete 0")
         self.service.thaw()
         self.assertGreaterEqual(self.get("LeaseExpired", path, CLIENT), 1)
-        # It is held again by a service that goes on.
+        # A service that goes on holds the program again.
         p.tell("begin 0")
         until(lambda: self.get("State", path, CLIENT) == "held")
 
@@ -265,7 +265,7 @@ class Floor(Case):
 
         def turn():
             until(lambda: low.held, nap=0.0005)
-            low.wait_at_gate(1)  # what it launched in its turn has ended: it is charged until then
+            low.wait_at_gate(1)  # the launch of its turn has ended: it is charged until then
             until(lambda: not low.held, "the low one has its turn", nap=0.0005)
             low.wait_at_gate(0)
             run = self.get("RunUSec", group, GROUP)
@@ -273,7 +273,7 @@ class Floor(Case):
 
         for _ in range(3):
             turn()
-        # A turn lasts as long as this program does not come to run: on a busy machine it takes more turns.
+        # A turn is longer when this program gets no CPU: on a busy machine it takes more turns.
         until(turn, "it waits for longer than it runs")
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Why something does not run: what the objects say while it waits, and that the time counts meanwhile."""
+"""Reasons of waits: the objects' properties while a client waits, and the counting of its time."""
 
 import os
 import sys
@@ -12,7 +12,7 @@ DEVICE_ID = "pci:0000:01:00.0"
 
 
 class Waits(Case):
-    # The floor would let the low one in between.
+    # The starvation floor would give the low client turns in between.
     config = "[Scheduler]\nStarveAfter=1h\nTimeSlice=50ms\n"
 
     def setUp(self):
@@ -22,7 +22,7 @@ class Waits(Case):
         self.low_queue = f"{PATH}/queue/{self.low.ids[0]}"
 
     def held(self, slot=None):
-        """A high one that has work, and the low one, which has some, too."""
+        """A high client and a low client, both with work."""
         high, slot = self.tenant("high")
         slot.edge(1)
         self.low_slot.edge(1)
@@ -30,8 +30,8 @@ class Waits(Case):
         return high, slot
 
     def waits(self):
-        """All three say the same, but for how long: as soon as nothing has changed from the first question to the
-        last."""
+        """All three give the same reason, and only the times differ, once nothing changes between the first and the
+        last query."""
 
         def ask(path, interface):
             return [w[:5] for w in self.get("Waits", path, interface)]
@@ -71,7 +71,7 @@ class Waits(Case):
         until(lambda: waits(other, self.low), "this one's turn")
 
     def test_suspended(self):
-        """By what it was suspended, the nearest first."""
+        """The reasons of a suspension, the nearest first."""
         for path, interface, by in (
             (self.low_group, GROUP, self.low.get("Group")),
             (self.low.path, CLIENT, f"client:{self.low.get('Id')}"),
@@ -93,8 +93,8 @@ class Waits(Case):
         self.assertLessEqual(until_usec - since, 10_000_000)
 
     def test_time_counts_while_it_waits(self):
-        """Of the client and of its queue, before anybody is let go; nothing goes back afterwards, and nothing counts
-        that has no work."""
+        """Times of the client and its queue before any release; afterwards no time falls, and without work no time
+        counts."""
         told = lambda: [self.get("HeldUSec", p, i) for p, i in ((self.low.path, CLIENT), (self.low_queue, QUEUE))]
         _, slot = self.held()
         for _ in range(3):
@@ -109,7 +109,7 @@ class Waits(Case):
         self.assertEqual(told(), after)
 
     def test_time_counts_while_it_is_suspended(self):
-        """Though no other client wants the device."""
+        """A suspended client waits though no other client wants the device."""
         self.c.call(NAME, self.low.path, CLIENT, "Suspend")
         self.assertEqual(self.low.get("HeldUSec"), 0)
         self.low_slot.edge(1)

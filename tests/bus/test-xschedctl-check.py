@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""xschedctl check: what is said of an environment, of the bus and the service, and of a process."""
+"""xschedctl check: its findings about an environment, the bus and the service, and a process."""
 
 import json
 import os
@@ -48,7 +48,7 @@ class Check(unittest.TestCase):
         self.assertEqual(self.states(str(os.getpid()), status=1)[0]["registered"], "failed")
 
     def test_static_program(self):
-        """busybox-static: what is preloaded does not come into it."""
+        """busybox-static: a static program, which preloads nothing."""
         with subprocess.Popen(["busybox", "cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as p:
             p.stdin.write(b"begun")
             p.stdin.flush()

@@ -10,7 +10,7 @@ import unittest
 
 from harness import DEADLINE, DEVICE, XSCHEDCTL, Client, environment, main
 
-# Those of xschedctl are made while it is built, and lie beside it as they are installed.
+# xschedctl's completions are made by the build, in its build folder.
 COMPLETION = os.path.join(os.environ["SOURCE_DIR"], "tools/completion")
 MADE = os.environ["COMPLETION"]
 
@@ -38,7 +38,7 @@ $function
 printf '%s\n' "${COMPREPLY[@]}"
 """
 
-# A shell on a pseudo terminal that gets the line and a key, and says what compadd was given.
+# Runs a shell on a pseudo terminal with the line and a key. Returns the arguments of compadd.
 ZSH = r"""
 zmodload zsh/zpty
 zpty z zsh -f -i
@@ -109,7 +109,7 @@ class Bash(unittest.TestCase):
         self.assertEqual(self.complete("xschedctl list-clients --pri"), set())
         self.assertIn("--delay=", self.complete("xschedctl top --"))
         self.assertEqual(self.complete("xschedctl --js"), {"--json="})
-        # bash has taken "--json=" as words of its own.
+        # bash splits "--json=" into words of its own.
         self.assertEqual(self.complete("xschedctl --json="), {"short", "pretty", "off"})
         self.assertEqual(self.complete("xschedctl --json=s"), {"short"})
         self.assertEqual(self.complete("xschedctl --json p"), {"pretty"})
@@ -150,7 +150,8 @@ class Bash(unittest.TestCase):
         self.assertIn("PolicySource", self.complete("xschedctl show client:%d -p " % self.id))
 
     def test_hostile_names(self):
-        """Users name their groups and files: the shell must neither run what is in a name, nor once it is accepted."""
+        """Users choose the names of groups and files: the shell must run no part of a name, neither at completion nor
+        when the line is accepted."""
         name, quoted = "$(touch pwned)", r"\$\(touch\ pwned\)"
         with tempfile.TemporaryDirectory() as cwd:
             with open(os.path.join(cwd, name), "w", encoding="utf-8"):
@@ -164,7 +165,7 @@ class Bash(unittest.TestCase):
             ):
                 with self.subTest(line):
                     self.assertEqual(self.complete("xschedctl " + line, cwd), wanted)
-            # In place of a service with such a group: only a user with a cgroup of his own can make one.
+            # Plays a service with such a group, which only a user with an own cgroup can make.
             with open(os.path.join(cwd, "xschedctl"), "w", encoding="utf-8") as f:
                 f.write("#!/bin/sh\necho '/a/$(touch${IFS}pwned)'\n")
                 os.fchmod(f.fileno(), 0o755)

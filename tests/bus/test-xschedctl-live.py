@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""xschedctl over time and on a terminal: top, monitor, the pager, colours, and what gives way to a narrow screen."""
+"""xschedctl over time and on a terminal: top, monitor, the pager, colours, and columns that a narrow screen leaves
+out."""
 
 import json
 import os
@@ -56,7 +57,7 @@ class Monitor(unittest.TestCase):
         with Client(queues=2, prefix=(XSCHEDCTL, "run", "--name=seen", "--")) as c:
             group = c.row()["group"]
         events = self.events_until(p, lambda e: e["signal"] == "GroupRemoved" and e["name"] == group)
-        # The groups above come with the first below them.
+        # Parent groups appear with the first group below them.
         kinds = [e["signal"] for e in events if e["signal"] != "GroupAdded" or e["name"] == group]
         for kind, number in (
             ("ClientAdded", 1),
@@ -83,7 +84,7 @@ class Monitor(unittest.TestCase):
     def test_preempted(self):
         with Client() as low, Client(prefix=(XSCHEDCTL, "run", "--name=high", "--priority=9", "--")) as high:
             p = self.start("--json=short")
-            low.do("run 1")  # from here on it is tracked
+            low.do("run 1")  # tracked from here on
             low.do("begin 0")
             high.do("begin 0")
             event = self.events_until(p, lambda e: e["signal"] == "Preempted")[-1]
@@ -102,7 +103,7 @@ class Monitor(unittest.TestCase):
     def test_reader_that_goes_away(self):
         p = self.start()
         p.stdout.close()
-        # It notices by itself; unless there is something to say just then, which ends it as it ends any writer.
+        # The program notices the closed pipe by itself, or ends at its next write like any writer.
         self.assertIn(p.wait(DEADLINE), (0, -signal.SIGPIPE))
 
 
@@ -129,7 +130,7 @@ class Top(unittest.TestCase):
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
             )
-            # Launch until it has ended: some of them fall between its two looks.
+            # Launches until top has ended: some launches fall between its two looks.
             launches = 0
             while not select.select([p.stdout], [], [], 0)[0]:
                 c.do("run 1000")
@@ -140,13 +141,13 @@ class Top(unittest.TestCase):
             self.assertGreater(group["launches_per_sec"], 0)
             self.assertLessEqual(group["launches_per_sec"], launches)
             self.assertEqual(client["launches_per_sec"], group["launches_per_sec"])
-            # It is alone, and counted; the group's two counters are read one after the other.
+            # The client is alone, and accounted; the group's two counters are read one after the other.
             self.assertGreater(group["gpu_percent"], 0)
             self.assertAlmostEqual(client["gpu_percent"], group["gpu_percent"], delta=1)
             self.assertEqual((group["clients"], client["clients"], group["pid"]), (1, None, None))
 
     def test_where_the_time_goes(self):
-        """Two who share a device: both run, both wait, it is not idle, and the parts are the whole."""
+        """Two clients share a device: both run, both wait, the device is not idle, and the parts add up."""
         with Client(prefix=(XSCHEDCTL, "run", "--name=one", "--")) as one, Client(
             prefix=(XSCHEDCTL, "run", "--name=two", "--")
         ) as two:
@@ -158,9 +159,9 @@ class Top(unittest.TestCase):
             rows = ctl_json("top", "-n1", "-d1s")
             groups = {r["name"]: r for r in rows if r["kind"] == "group"}
             device = next(r for r in rows if r["kind"] == "device" and r["name"] == DEVICE)
-            self.assertEqual(rows[-1]["kind"], "device")  # behind the groups
+            self.assertEqual(rows[-1]["kind"], "device")  # after the groups
             self.assertGreater(device["gpu_percent"], 0)
-            # The two looks are some time apart from what they look at.
+            # The two looks and the counters are read at slightly different times.
             self.assertAlmostEqual(
                 device["gpu_percent"] + device["kept_percent"] + device["idle_percent"], 100, delta=10
             )
@@ -174,7 +175,7 @@ class Top(unittest.TestCase):
                     delta=0.01,
                 )
 
-            # What matters is there on a terminal of 80 columns, and nothing is wider.
+            # The important columns fit a terminal of 80 columns, and no line is wider.
             lines = [
                 re.sub(r"\x1b\[[\d;]*m", "", line)
                 for line in Terminal("top", "-b", "-n1", "-d200ms", columns=80).end().replace("\r", "").split("\n")
@@ -186,7 +187,7 @@ class Top(unittest.TestCase):
             for n in names:
                 self.assertRegex(line, re.escape(n.rsplit("/", 1)[-1]) + r" \d")
 
-            # The same in words.
+            # The same as text.
             text = ctl("status")
             self.assertRegex(
                 text,
@@ -297,7 +298,7 @@ class Output(unittest.TestCase):
         self.assertNotIn("paged:", ctl("list-groups", SYSTEMD_PAGER=pager))
 
     def test_pager_that_reads_nothing_is_no_error(self):
-        # One answer fits into the pipe, the other does not: it ends with the pager.
+        # One answer fits into the pipe, the other does not: xschedctl ends with the pager.
         with Client(queues=1000):
             for args in (("list-groups",), ("list-queues", "--json=short")):
                 with self.subTest(args=args):
@@ -324,7 +325,7 @@ class Output(unittest.TestCase):
             self.assertIn(dots, text)
             self.assertNotIn(group, text)
             self.assertLessEqual(max(map(len, text.splitlines())), 100)
-            # The end of a name tells more than its middle.
+            # A long name is cut in its middle, because its end tells more.
             shown = re.search(r"job:\S+", text)[0]
             head, tail = shown.split(dots)
             self.assertTrue(group.startswith(head) and group.endswith(tail) and len(tail) > len(head), shown)

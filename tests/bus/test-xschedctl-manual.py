@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What is written down against what runs: --help, manual pages, completions; interface XML, introspection,
+"""Documentation compared with the programs: --help, manual pages, completions; interface XML, introspection,
 org.xsched.Scheduler(5)."""
 
 import os
@@ -29,7 +29,7 @@ def read(path):
 
 
 def read_completion(name):
-    """Those of xschedctl are made while it is built."""
+    """xschedctl's completions are made by the build."""
     if "xschedctl" not in name:
         return read(f"tools/completion/{name}")
     with open(os.path.join(MADE, name.removesuffix(".bash")), encoding="utf-8") as f:
@@ -41,7 +41,7 @@ def help_of(program):
 
 
 def options_of_help(text):
-    """{'-x', '--long'} of the lines that explain an option."""
+    """{'-x', '--long'}: options of the lines that explain one."""
     return {
         o
         for line in text.splitlines()
@@ -51,7 +51,7 @@ def options_of_help(text):
 
 
 def options_of_page(text):
-    """Those that head a paragraph of the page: *-x*, *--long*=_ARG_."""
+    """Options at the head of a paragraph of the page: *-x*, *--long*=_ARG_."""
     return {
         o
         for line in text.splitlines()

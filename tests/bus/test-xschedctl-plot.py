@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""xschedctl plot: the picture of the last minutes, against the counters of what ran."""
+"""xschedctl plot: the picture of the last minutes, compared with the groups' counters."""
 
 import os
 import re
@@ -13,11 +13,11 @@ import xml.etree.ElementTree as ElementTree
 from harness import DEVICE, XSCHEDCTL, Client, Terminal, ctl, ctl_json, environment, main, wait_until
 
 SVG = "{http://www.w3.org/2000/svg}"
-WIDTH, HEIGHT = 600, 130  # of the whole of a device's time
+WIDTH, HEIGHT = 600, 130  # size of a device's whole time
 
 
 def area(path):
-    """Of a figure of horizontal and vertical lines."""
+    """The area of a figure of horizontal and vertical lines."""
     corners, x, y = [], 0, 0
     for letter, numbers in re.findall(r"([MHVZ])([-\d. ]*)", path):
         if letter == "M":
@@ -55,7 +55,7 @@ class Picture:
 class Plot(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        """Two who share a device for a while, and nothing moves after that."""
+        """Two clients share a device for a while, and are idle after that."""
         cls.clients = [
             Client(prefix=(XSCHEDCTL, "run", f"--name={n}", f"--weight={w}", "--"))
             for n, w in (("ours", 300), ("theirs", 100))
@@ -112,8 +112,7 @@ class Plot(unittest.TestCase):
         self.assertGreater(said[self.theirs]["wait"], 0)
         p = self.picture("--since=15min")
         for group in (self.ours, self.theirs):
-            # 15 minutes, of which a few seconds are something: a tenth of a pixel in height is worth as much as the
-            # half of it.
+            # In 15 minutes with a few seconds of work, a rounding of a tenth of a pixel in height is half of the area.
             self.assertAlmostEqual(p.legend[DEVICE, group], said[group]["run"] / 9e6, delta=0.06)
         first = min(s["begin_usec"] for s in self.samples())
         span = ctl_json("plot")["until_usec"] - first
@@ -127,7 +126,7 @@ class Plot(unittest.TestCase):
 
     def test_since(self):
         few = self.samples("--since=2s")
-        samples = self.samples()  # and whatever came to an end in between
+        samples = self.samples()  # and waits that ended in between
         self.assertLess(len(few), len(samples))
         for s in few:
             self.assertIn(s, samples)
@@ -177,7 +176,7 @@ class Plot(unittest.TestCase):
         self.assertIn("cannot write", p.stderr)
 
     def test_a_file_is_replaced(self):
-        """Who has the former one keeps it; links and modes stay; and nothing is left beside it."""
+        """A reader of the former file keeps it; links and modes stay; and no other file is left."""
         with tempfile.TemporaryDirectory() as directory:
             name, other, link, new = (os.path.join(directory, n) for n in ("x.svg", "other", "link", "new"))
             with open(name, "w", encoding="utf-8") as f:
@@ -197,13 +196,13 @@ class Plot(unittest.TestCase):
             os.umask(mask)
             self.assertEqual(os.stat(new).st_mode & 0o777, 0o666 & ~mask)
             self.assertEqual(sorted(os.listdir(directory)), ["link", "new", "other", "x.svg"])
-            # What a link names is made, if it is not there yet.
+            # A link's target is made if it does not exist.
             os.symlink("made", absent := os.path.join(directory, "absent"))
             ctl("plot", "-o", absent)
             with open(os.path.join(directory, "made"), encoding="utf-8") as f:
                 self.assertTrue(f.read().rstrip().endswith("</svg>"))
             self.assertEqual(os.readlink(absent), "made")
-            # What is no file is written to.
+            # Something else than a regular file is written to in place.
             os.mkfifo(fifo := os.path.join(directory, "fifo"))
             with subprocess.Popen(["cat", fifo], stdout=subprocess.PIPE, text=True) as reader:
                 ctl("plot", "-o", fifo)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""xschedctl record and replay: what real clients did comes out again, and otherwise when asked for; policy and hint."""
+"""xschedctl record and replay: real clients' decisions are made again, and other ones with another policy or hint."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from harness import DEVICE, XSCHEDCTL, Client, ctl, ctl_json, environment, main,
 class Replay(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        """Two who share a device, and its policy changes meanwhile."""
+        """Two clients share a device, and its policy changes meanwhile."""
         cls.directory = tempfile.TemporaryDirectory()
         cls.file = os.path.join(cls.directory.name, "tape")
         cls.clients = [
@@ -109,7 +109,7 @@ class Replay(unittest.TestCase):
         self.assertAlmostEqual(self.rows(f"--set={self.groups[0]}:weight=100")[0]["asked"], 0.5)
 
     def held(self, records):
-        """The first decision that one waits while another runs."""
+        """The first decision by which one client waits while another runs."""
         return next(
             i for i, r in enumerate(records) if r["is"] == "dispatch" and r["grants"] and r["grants"][0][1] == "hold"
         )
@@ -125,7 +125,7 @@ class Replay(unittest.TestCase):
         self.assertIn(self.groups[0], ctl("replay", name))
 
     def test_a_setting_that_changes_nothing(self):
-        """Of a group that has no place in the tree of the recording."""
+        """A hint of a group that is not in the recording's tree."""
         name = os.path.join(self.directory.name, "flat")
         with open(name, "w", encoding="utf-8") as f:
             for r in self.records():

@@ -80,7 +80,7 @@ TEXTS = {
 
 
 def pattern_of(key, value):
-    """What a cell of the table has to look like."""
+    """The expected text of a table's cell."""
     if value is None or value == "":
         return "-"
     if key.endswith("_usec"):
@@ -171,7 +171,7 @@ class Lists(unittest.TestCase):
                 self.assertEqual([g["group"] for g in status["groups"]], [second["group"]])
                 self.assertEqual([c["client"] for c in status["clients"]], [second["client"]])
                 self.assertEqual([q["queue"] for q in status["queues"]], mine)
-        # Whatever runs below the root, and whatever runs on the device.
+        # All groups below the root, and all on the device.
         for target in (f"device:{DEVICE}", "device:all", "/"):
             clients = {c["client"] for c in ctl_json("status", target)["clients"]}
             self.assertLessEqual({first["client"], second["client"]}, clients)
@@ -258,7 +258,7 @@ class Lists(unittest.TestCase):
                     self.assertNotIn("\u009b", ctl("--json=short", *args))
 
     def test_names_are_shown_as_they_are(self):
-        """A unit with a dash where systemd wants none is gpu\\x2dbatch.service, and that can be copied from a list."""
+        """A unit with an escaped dash is gpu\\x2dbatch.service, and its name can be copied from a list."""
         with tempfile.TemporaryDirectory() as d:
             os.symlink(TEST_CLIENT, f"{d}/a\\x2db")
             with Client(program=f"{d}/a\\x2db"):
@@ -352,7 +352,7 @@ class Changes(unittest.TestCase):
             self.assertEqual(ctl_json("show", "device:pci:0000:66:00.0")["LingerUSec"], 123)
 
     def test_a_device_goes_back_to_its_configuration(self):
-        """One key by an empty value, in one step with what is set; all by reset."""
+        """An empty value removes one key, in one step with others that are set; reset removes all."""
         target = f"device:{DEVICE}"
         keys = ("Concurrency", "TimeSliceUSec", "Policy", "LingerUSec")
 
@@ -381,7 +381,7 @@ class Changes(unittest.TestCase):
         self.assertFalse([r for r in ctl_json("list-settings") if r["target"].startswith("device:")])
 
     def test_a_device_has_ranges(self):
-        """Those of the configuration files, in words."""
+        """Settings of the configuration files, as text."""
         for value in ("1h", "10001ms", "99us", "0", "infinity"):
             self.assertIn("a time span, 100us..10s", ctl("set", f"device:{DEVICE}", f"timeslice={value}", status=1))
         self.assertIn("1..1024", ctl("set", f"device:{DEVICE}", "concurrency=1025", status=1))
@@ -416,7 +416,7 @@ class Errors(unittest.TestCase):
         self.fails("show", "client:987654", says="client:987654: no such")
         self.fails("show", "queue:987654", says="queue:987654: no such")
         self.fails("show", "device:pci:dead", says="device:pci:dead: no such")
-        # As of a variable of the shell that is not set: it must not be all devices.
+        # An empty device, as of an unset shell variable, must not mean all devices.
         for words in (("reset", "device:"), ("set", "device:", "timeslice=9ms"), ("policy", "", "hpf")):
             self.fails(*words, says="names no device")
         self.fails("show", "nobody.service", says="nobody.service: no such group")

@@ -27,7 +27,7 @@ ROLES = {"page", "lifeline", "wake", "pidfd", "meta"}
 
 
 class ServiceManager:
-    """What systemd is to a service of Type=notify with a file-descriptor store."""
+    """Plays systemd for a service of Type=notify with a file-descriptor store."""
 
     def __init__(self, directory):
         self.path = os.path.join(directory, "notify")
@@ -53,7 +53,7 @@ class ServiceManager:
             self.store = [(name, fd) for name, fd in self.store if name != fields["FDNAME"]]
         else:
             self.seen.append(fields)
-            for fd in fds:  # BARRIER=1: that it is closed is the answer
+            for fd in fds:  # BARRIER=1: the answer is to close the descriptor
                 os.close(fd)
         return True
 
@@ -62,7 +62,7 @@ class ServiceManager:
             pass
 
     def expect(self, key):
-        """The next message with this key, and what came before it stays behind."""
+        """Returns the next message with this key; earlier messages are dropped."""
         while True:
             for i, fields in enumerate(self.seen):
                 if key in fields:
@@ -72,7 +72,7 @@ class ServiceManager:
                 raise AssertionError(f"no {key}=")
 
     def clients(self):
-        """{number: roles} of what is kept."""
+        """{number: roles} of the kept descriptors."""
         self.drain()
         found = {}
         for name, _ in self.store:
@@ -88,7 +88,7 @@ class ServiceManager:
 
 
 class Service:
-    """One xschedd. With a manager it is given what that has kept, as sd_listen_fds(3) says."""
+    """One xschedd. With a manager it gets the kept descriptors, as in sd_listen_fds(3)."""
 
     def __init__(self, *args, manager=None, **variables):
         env = {k: v for k, v in os.environ.items() if k not in ("NOTIFY_SOCKET", "JOURNAL_STREAM")}
@@ -239,7 +239,7 @@ class Life(unittest.TestCase):
             reloaded()
             self.assertEqual(threshold(), 3)
 
-            # By the bus; a bad line keeps what was, and is named.
+            # A reload by the bus: a bad line keeps the former settings, and is reported.
             self.config.write_text("[Scheduler]\nThreshold=many\nConcurrency=2\n")
             self.bus("call", *SCHEDULER, "Reload")
             reloaded()
@@ -254,7 +254,7 @@ class Life(unittest.TestCase):
             self.assertEqual(threshold(), 3)
             self.assertIn("could not be read", self.bus("get-property", *SCHEDULER, "Degraded"))
 
-            # Nor does a drop-in that leads nowhere.
+            # Nor does a drop-in that is a dangling link.
             self.config.write_text("")
             drop_in = self.config.with_name(f"{self.config.name}.d") / "10.conf"
             drop_in.parent.mkdir()
@@ -265,7 +265,7 @@ class Life(unittest.TestCase):
             self.assertIn("could not be read", self.bus("get-property", *SCHEDULER, "Degraded"))
             drop_in.unlink()
 
-            # A link to /dev/null is as good as an empty file.
+            # A link to /dev/null counts as an empty file.
             self.config.unlink()
             self.config.symlink_to("/dev/null")
             self.bus("call", *SCHEDULER, "Reload")
@@ -300,8 +300,8 @@ class Life(unittest.TestCase):
             self.assertEqual(self.manager.expect("WATCHDOG")["WATCHDOG"], "1")
 
     def test_service_manager_does_not_read(self):
-        """The service manager's socket takes some ten messages. The service does not wait for it, and sends all that
-        still counts, in order."""
+        """The service manager's socket takes some ten messages. The service does not wait for it, and sends all
+        messages that still count, in order."""
         service = self.start(WATCHDOG_USEC="200000")
         with Client() as stays, Client(queues=2) as moves:
             for _ in range(3):
@@ -324,7 +324,7 @@ class Life(unittest.TestCase):
         self.assertNotIn("Failed to tell", service.end()[1])
 
     def test_service_manager_does_not_read_at_the_end(self):
-        """What is left is sent as soon as it reads again."""
+        """The rest is sent as soon as the manager reads again."""
         service = self.start()
         with Client() as one, Client() as two, Client() as three:
             there = {c.row()["client"]: ROLES for c in (one, two, three)}
