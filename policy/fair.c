@@ -519,7 +519,8 @@ uint64_t fair_queue_left(FairQueue *q, uint32_t slots, uint64_t slice_ns) {
         uint64_t left = NSEC_INFINITY, eligible;
         bool moves = false;
 
-        if (!fair_queue_is_contended(q))
+        /* What is below an only node may wait for more places: there is nobody here to take them from. */
+        if (!fair_queue_is_contended(q) || q->n_here == 1)
                 return NSEC_INFINITY;
         DL_FOREACH(q->running, n) {
                 uint32_t used = n->used - n->blocked;

@@ -451,8 +451,11 @@ static uint64_t left_here(PolicyNode *n, int tier, uint32_t slots) {
         uint64_t left = NSEC_INFINITY, reach = NSEC_INFINITY;
         const Member *least = NULL;
         bool moves = false;
+        size_t n_here = 0;
 
-        if (n_used(n, tier) == naive_places(n, tier))
+        for (size_t i = 0; i < b.n; i++)
+                n_here += b.m[i]->here;
+        if (n_here == 1 || n_used(n, tier) == naive_places(n, tier))
                 return NSEC_INFINITY;
         for (size_t i = 0; i < r.n; i++) {
                 uint64_t used = r.m[i]->used - naive_n_blocked(r.m[i], tier);

@@ -452,11 +452,37 @@ static void test_too_deep(void **state) {
         assert_in_range(n->run_ns, 49 * MSEC, 51 * MSEC);
 }
 
+/* How often the policy wants to be asked in 10 s, with a heavy and a light one below as many nodes. */
+static uint64_t count_wakes(unsigned depth) {
+        PolicyConfig c = config_of(1, 20 * MSEC);
+        _cleanup_(harness_freep)
+        Harness *h = harness_new(&c, true, 0);
+        HarnessNode *node = NULL;
+
+        while (depth-- > 0)
+                node = add_node(h, node, 100, 0, 0);
+        (void) add_busy(h, node, 0, 300);
+        (void) add_busy(h, node, 0, 100);
+        harness_dispatch(h);
+        harness_run(h, 10 * NSEC_PER_SEC);
+        return h->seen.n_dispatched;
+}
+
+/* An only node competes with nobody: its slices end unseen. */
+static void test_only_node(void **state) {
+        uint64_t n = count_wakes(0);
+
+        assert_in_range(n, 100, 500);
+        assert_int_equal(count_wakes(1), n);
+        assert_int_equal(count_wakes(3), n);
+}
+
 int main(void) {
         static const struct CMUnitTest tests[] = {
                         cmocka_unit_test(test_shares),
                         cmocka_unit_test(test_sleepers_below),
                         cmocka_unit_test(test_places),
+                        cmocka_unit_test(test_only_node),
                         cmocka_unit_test(test_priority_crosses_nodes),
                         cmocka_unit_test(test_floor_crosses_nodes),
                         cmocka_unit_test(test_max),
