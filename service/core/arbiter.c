@@ -419,14 +419,15 @@ static void device_time_stalls(Device *d, uint64_t now) {
         if (!device_looks_for_stopped(d))
                 d->stall_at = NSEC_INFINITY;
         else if (d->stall_at == NSEC_INFINITY)
-                d->stall_at = now + ARBITER_STALL_NS;
+                d->stall_at = (now / ARBITER_STALL_NS + 1) * ARBITER_STALL_NS; /* that of other devices, too */
 }
 
 static void device_check_stalls(Device *d, uint64_t now) {
         device_time_stalls(d, now);
         if (now < d->stall_at)
                 return;
-        d->stall_at = now + ARBITER_STALL_NS;
+        d->stall_at = NSEC_INFINITY;
+        device_time_stalls(d, now);
 
         Entity *e;
         Queue *q;
