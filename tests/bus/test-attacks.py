@@ -293,9 +293,8 @@ class FullStore(Case):
     def setUp(self):
         if os.getuid() != 0 or not USERS:
             self.skipTest("only root has other users")
-        os.environ[
-            "FDSTORE"
-        ] = "42"  # two descriptors for the state, and five for each of eight clients: two clients for each of four users
+        # Two descriptors for the state, and five for each of eight clients: two clients for each of four users.
+        os.environ["FDSTORE"] = "42"
         self.addCleanup(os.environ.pop, "FDSTORE")
         super().setUp()
 

@@ -108,8 +108,7 @@ static void let_go(Two *t) {
                 turn(t);
 }
 
-/* A queue that would drain sooner drains, or is taken off nevertheless if the administrator says so, under any
- * policy. */
+/* A queue that would drain sooner drains, or is taken off if the administrator says so, under any policy. */
 static void test_adaptive(void **state) {
         static const char *const policies[] = {"tree", "hpf", "hhpf", "lax"};
 
