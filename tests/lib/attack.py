@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Calls every method and every writable property that introspection names, as a user without the right, in every wrong
-form. The calls would change something if they got through: right names, plausible values, others' objects."""
+"""As a user without the right, calls every method and sets every writable property of the introspection, in every wrong
+form. The calls would change something if they were accepted: right names, plausible values, others' objects."""
 
 import json
 import os
@@ -15,7 +15,8 @@ PROPERTIES = "org.freedesktop.DBus.Properties"
 STANDARD = "org.freedesktop.DBus."
 NO_REPLY_EXPECTED = 1
 
-# What everybody may call in its right form: it reads, or makes something of the caller's own that ends with him.
+# Methods that everybody may call in the right form: they read, or make something of the caller's own that ends with the
+# caller.
 FOR_EVERYBODY = {
     "ListDevices",
     "ListClients",
@@ -57,7 +58,7 @@ REFUSALS = {
 
 
 def walk(c, path):
-    """(path, interface, node) of every interface of every object, but for what every object has."""
+    """(path, interface, node) of every interface of every object, but for the interfaces that every object has."""
     node = ElementTree.fromstring(c.call(NAME, path, STANDARD + "Introspectable", "Introspect")[0])
     found = [(path, i.get("name"), i) for i in node.findall("interface") if not i.get("name").startswith(STANDARD)]
     for child in node.findall("node"):
@@ -74,7 +75,7 @@ def objects(c):
 
 
 def state(c, seen):
-    """What can be changed, of the objects that were `seen`; and which objects there are."""
+    """The state of the `seen` objects that calls can change, and the list of objects."""
     values = {}
     for path, interface, node in seen:
         got = c.call(NAME, path, PROPERTIES, "GetAll", "s", interface)[0]
@@ -95,7 +96,7 @@ def state(c, seen):
 
 
 class Attack:
-    """By one connection, against what `victim` tells: group, client (path), queue (id), device (id), policy (a
+    """Attacks by one connection. `victim` has the targets: group, client (path), queue (id), device (id), policy (a
     name)."""
 
     def __init__(self, connection, seen, victim):
@@ -144,7 +145,7 @@ class Attack:
         try:
             serial = self.c.send(NAME, path, interface, member, signature, *args, flags=flags)
             if flags & NO_REPLY_EXPECTED:
-                self.n_refused += 1  # whether it was, the state says
+                self.n_refused += 1  # the state tells whether it was refused
                 return
             self.c.reply(serial)
         except dbus.DBusError as e:
@@ -201,7 +202,7 @@ class Attack:
             self.try_call(path, interface, member, "")
 
     def run(self, n_members=60):
-        """What got through; the caller compares the state."""
+        """Returns the calls that were accepted; the caller compares the state."""
         n = 0
         for path, interface, node in self.seen:
             for name, t in writable(node):
@@ -211,14 +212,14 @@ class Attack:
                 signature = "".join(a.get("type") for a in m.findall("arg") if a.get("direction", "in") == "in")
                 self.calls(path, interface, m.get("name"), signature)
                 n += 1
-        self.c.call(NAME, PATH, STANDARD + "Peer", "Ping")  # those without a reply are through
+        self.c.call(NAME, PATH, STANDARD + "Peer", "Ping")  # the calls without a reply have been handled
         if n < n_members or self.n_refused < 10 * n:
             raise AssertionError(f"only {self.n_refused} refusals of {n} members")
         return self.passed
 
 
 class OwnersAttack(Attack):
-    """By the owner of all of it: values that he may set, in every form but the right one."""
+    """Attacks by the owner of the objects: values that an owner may set, in every form but the right one."""
 
     def value(self, t, member):
         lower = {"i": -7, "u": 3, "a{sv}": {"Priority": ("i", -7)}}
@@ -239,7 +240,8 @@ class OwnersAttack(Attack):
 
 
 def main():
-    """attack.py ADDRESS VICTIM (JSON): as whoever calls it. Prints what got through, and fails when something did."""
+    """attack.py ADDRESS VICTIM (JSON): attacks as the calling user. Prints the accepted calls, and fails if there are
+    any."""
     with dbus.Connection(sys.argv[1]) as c:
         passed = Attack(c, objects(c), json.loads(sys.argv[2])).run()
     print("\n".join(passed))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Calls that one may not make, of which each is a question to polkit: beyond.py ADDRESS, as an ordinary user. Says
-"ready" and its name on the bus, and goes on until its standard input ends. With the word "register" it does nothing but
-register, each time when it is told so, and says "registered"."""
+"ready" and its name on the bus, and goes on until its standard input ends. With the word "register" it only registers,
+each time on request, and then says "registered"."""
 
 import os
 import sys
@@ -11,16 +11,16 @@ import dbus
 
 NAME, PATH = "org.xsched.Scheduler", "/org/xsched/Scheduler"
 CLIENT = f"{NAME}.Client"
-WAIT = 60  # as many as a user may have waiting, and some fewer
+WAIT = 60  # somewhat fewer calls than a user may have waiting
 
 
 def register(c):
-    """Its object."""
+    """Registers a client. Returns its path."""
     return c.call(NAME, PATH, NAME, "RegisterClient", "ta{sv}", 0, {})[0]
 
 
 def calls(path):
-    """For ever: arguments of send()."""
+    """An endless series of arguments for send()."""
     while True:
         yield NAME, PATH, NAME, "SuspendGroup", "st", "/", 0
         yield NAME, path, "org.freedesktop.DBus.Properties", "Set", "ssv", CLIENT, "Priority", ("i", 200)

@@ -49,7 +49,7 @@ class Disconnected(Exception):
 
 @functools.lru_cache(maxsize=None)
 def split(signature):
-    """The complete types that a signature is made of."""
+    """The complete types of a signature."""
     out, i = [], 0
     while i < len(signature):
         start = i
@@ -68,7 +68,7 @@ def split(signature):
     return tuple(out)
 
 
-# What puts and gets a type is made once for each type: tests read trees of thousands of objects.
+# Functions that put and get a type are made once for each type, because tests read trees of thousands of objects.
 
 
 @functools.lru_cache(maxsize=None)
@@ -230,7 +230,7 @@ def encode(kind, serial, fields, signature="", args=(), flags=0):
 class Connection:
     """`ahead`: calls are sent without waiting for the end of the authentication, as the libraries in programs do."""
 
-    expected = ()  # lines of the authentication, still to come
+    expected = ()  # lines of the authentication that have not arrived yet
 
     def __init__(self, address, hello=True, ahead=False):
         self.socket = _connect(address) if isinstance(address, str) else address
@@ -270,7 +270,7 @@ class Connection:
         self.close()
 
     def taken(self):
-        """The descriptors of all messages so far; they are the caller's."""
+        """Returns the descriptors of all messages so far; they are then the caller's."""
         fds, self.parsed = self.parsed, []
         return fds
 
@@ -302,7 +302,7 @@ class Connection:
         return serial
 
     def send_times(self, n, destination, path, interface, member, signature="", *args):
-        """The same call n times, at once: their serials."""
+        """Sends the same call n times at once. Returns the serials."""
         serials = [self.next_serial() for _ in range(n)]
         fields = {1: ("o", path), 2: ("s", interface), 3: ("s", member), 6: ("s", destination)}
         data, _ = encode(CALL, 0, fields, signature, args)
@@ -327,7 +327,7 @@ class Connection:
         self.buffer += data
 
     def _accept(self):
-        """What is said of the authentication. Returns whether all of it is."""
+        """Reads the authentication's lines. Returns whether all have arrived."""
         while self.expected and b"\r\n" in self.buffer:
             line, self.buffer = self.buffer.split(b"\r\n", 1)
             if not line.startswith(self.expected.pop(0)):
@@ -360,7 +360,7 @@ class Connection:
             self.replies[m.reply_to] = m
 
     def answered(self, serial, timeout=TIMEOUT):
-        """The answer as a message, for who does not look into it."""
+        """Returns the answer as a message, without its body."""
         deadline = time.monotonic() + timeout
         while serial not in self.replies:
             self._pump(deadline)
@@ -390,7 +390,7 @@ class Connection:
         )
 
     def monitor(self, *rules):
-        """From here on the connection only sees what others send: next_message()."""
+        """Makes the connection a monitor, which only receives others' messages: next_message()."""
         self.call(
             "org.freedesktop.DBus",
             "/org/freedesktop/DBus",
@@ -411,7 +411,7 @@ class Connection:
         self.bus("AddMatch", "s", rule)
 
     def signal(self, member, timeout=TIMEOUT):
-        """The next signal of this name; others before it are dropped."""
+        """Returns the next signal of this name; other messages before it are dropped."""
         deadline = time.monotonic() + timeout
         while True:
             while self.signals:

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What tests of death and restart share: programs at the gate of a device that another one has, for as long as it
-likes."""
+"""Shared by the tests of death and restart: programs at the gate of a device that another program keeps."""
 
 from harness import CLIENT, Case, until
 
@@ -17,7 +16,7 @@ class Deaths(Case):
         return self.get("State", self.call("GetClientByPID", "u", p.pid), CLIENT)
 
     def held(self):
-        """A program at the gate, and the slot for whose sake it is held."""
+        """A program at the gate, and the slot of the client for which it is held."""
         _, high = self.tenant("high")
         p = self.program(env=LOW)
         high.edge(1)

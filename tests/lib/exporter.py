@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""xsched-exporter before a real service, for the tests of what it tells and of who asks it."""
+"""xsched-exporter with a real service, for the tests of its metrics and of its scrapers."""
 
 import os
 import shutil
@@ -40,7 +40,7 @@ class ExporterCase(Case):
         return socket.create_server(("127.0.0.1", 0), backlog=1024)
 
     def measures(self, text, scratch=None):
-        """What the service starts to measure a device."""
+        """The program that the service starts to measure a device."""
         self.program_path = f"{scratch}/measure" if scratch else self.program_path
         with open(self.program_path + ".new", "w", encoding="utf-8") as f:
             f.write(f"#!/bin/sh\n{text}\n")
@@ -61,7 +61,7 @@ class ExporterCase(Case):
         return scrape(self.port, accept)
 
     def fresh(self):
-        """Not of a question that was asked before now: it is asked at most so often."""
+        """An answer to a query made after now; the exporter queries the service at limited intervals."""
 
         def stamp(metrics):
             return metrics.value("xsched_exporter_collect_seconds"), metrics.value("xsched_wakeups_total")
@@ -80,7 +80,7 @@ class ExporterCase(Case):
         self.assertEqual((done.returncode, done.stdout + done.stderr), (0, ""))
 
     def load(self):
-        """A high one that has work on both devices, a low one that waits for it on one."""
+        """A high client with work on both devices, and a low client that waits for it on one."""
         high, slot = self.tenant("high", Priority=10)
         other = high.queue(OTHER_ID)
         low, low_slot = self.tenant("low")

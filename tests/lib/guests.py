@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Guests of the service's own socket: a case whose service has one, and what is said there by hand."""
+"""Guests of the service's own socket: a test case whose service has one, and connections by hand."""
 
 import ctypes
 import os
@@ -25,7 +25,7 @@ def call(member, signature, args):
 
 
 def attacker():
-    """Another user's, and ends with the test."""
+    """A process of another user, which ends with the test."""
     become_nobody()
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
@@ -61,7 +61,7 @@ class GuestCase(Case):
         return c
 
     def of(self, client, name):
-        """A property, which is on the bus."""
+        """A property, read over the bus."""
         return self.get(name, client.path, CLIENT)
 
     def plain(self):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Files whose close never ends: of a file system in a process, as every user may have one (FUSE), which does not
-answer the request of a process that closes one."""
+"""Files whose close never ends: they are of a file system in a process (FUSE), as every user may have one, which does
+not answer the request of a process that closes a file."""
 
 import ctypes
 import errno
@@ -21,7 +21,7 @@ def attributes(node):
 
 
 def serve(fd, patient):
-    """Answers all but what `patient` asks when it closes one."""
+    """Answers all requests but that of `patient` when it closes a file."""
     while True:
         try:
             request = os.read(fd, 1 << 17)
@@ -49,7 +49,7 @@ def serve(fd, patient):
 
 
 class Hanging:
-    """Only root can mount it here; what is mounted is the user's, as fusermount would do it."""
+    """Only root can mount it here; the mount is the user's, as by fusermount."""
 
     def __init__(self, uid, patient):
         """`patient`: the process that waits for ever when it closes `fd`."""
@@ -69,7 +69,7 @@ class Hanging:
         self.fd = os.open(os.path.join(self.directory, "file"), os.O_RDONLY | os.O_CLOEXEC)
 
     def end(self):
-        """Who waits need not any longer: with its process the file system is gone."""
+        """Ends all waits: the file system ends with its process."""
         libc.umount2(self.directory.encode(), MNT_DETACH)
         os.close(self.fd)
         os.kill(self.server, 9)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What tests of whole programs stand on: a private bus of either kind, xschedd, a file-descriptor store, clients.
+"""The base of tests of whole programs: a private bus of either kind, xschedd, a file-descriptor store, clients.
 
 Everything started here dies with the test and is waited for: see processes.py.
 """
@@ -26,7 +26,7 @@ import dbus
 from processes import *
 from store import Store
 
-TEST_FILE_DEADLINE = float(os.environ.get("TEST_FILE_DEADLINE", 280))  # then every thread says where it hangs
+TEST_FILE_DEADLINE = float(os.environ.get("TEST_FILE_DEADLINE", 280))  # then every thread prints its stack
 NAME = "org.xsched.Scheduler"
 PATH = "/org/xsched/Scheduler"
 MANAGER = "org.xsched.Scheduler"
@@ -195,7 +195,7 @@ class Service:
         return status
 
     def stop(self):
-        """As systemctl stop does. A service that does not end well failed the test."""
+        """Stops the service as systemctl stop does. The test fails if the service does not end well."""
         status = self.kill(signal.SIGTERM)
         if status != 0:
             raise AssertionError(f"xschedd ended with status {status}:\n{self.messages()}")
@@ -222,7 +222,7 @@ class Service:
 
 
 class Program:
-    """tests/lib/test-client: the real library in a process of its own."""
+    """tests/lib/test-client: the real library in its own process."""
 
     def __init__(self, bus, device="pci:0000:01:00.0", queues=1, env=None, command=(), wait=True):
         out_r, out_w = os.pipe()
@@ -341,7 +341,7 @@ class Slot:
         return bool(self.verdict & HOLD)
 
     def edge(self, outstanding):
-        """Ready or idle, as a client says it: the word, then, if watched, the bit, then the eventfd."""
+        """Becomes ready or idle as a client does: writes the word, then, if watched, the bit, then the eventfd."""
         before, self.outstanding = self.outstanding, outstanding
         if outstanding and not before:
             self.submitted += 1
@@ -354,7 +354,8 @@ class Slot:
             self.raw.wake_up()
 
     def wait_at_gate(self, waiters):
-        """So many of its launches wait, the others are in flight; drained, where that is none, as a client says it."""
+        """`waiters` of its launches wait, and the others are in flight; reports the drain, where none is, as a client
+        does."""
         if waiters == self.outstanding and waiters != self.waiters:
             self.drained_ns = now_ns()
         self.waiters = waiters
@@ -364,7 +365,7 @@ class Slot:
 
 
 class Raw:
-    """A client by bus calls: its page in our hands, and as many of them in one process as wanted."""
+    """A client by bus calls, whose page the test writes; a process may have any number of them."""
 
     def __init__(self, connection, properties=None):
         self.connection = connection
@@ -382,7 +383,7 @@ class Raw:
         return Slot(self, slot)
 
     def queues(self, n, device="pci:0000:01:00.0"):
-        """As many, fewer at once than may wait."""
+        """Registers n clients, with fewer calls at once than may wait."""
         slots = []
         while len(slots) < n:
             wanted = {"Device": ("s", device), "Backend": ("s", "test")}
@@ -427,7 +428,7 @@ class Raw:
             self.lifeline = self.wake = -1
 
     def hang_up(self):
-        """Only the lifeline: the page and the eventfd stay in our hands."""
+        """Closes only the lifeline: the test keeps the page and the eventfd."""
         os.close(self.lifeline)
         self.lifeline = os.open("/dev/null", os.O_RDONLY)
 
@@ -436,7 +437,7 @@ class Raw:
 
 
 class Case(unittest.TestCase):
-    """One bus and one service a test. Whatever the test does, the service it leaves must be able to end well."""
+    """One bus and one service for each test. Whatever the test does, its service must be able to end well."""
 
     keep = False
     config = ""
@@ -455,7 +456,7 @@ class Case(unittest.TestCase):
         self.c = self.connect()
 
     def tearDown(self):
-        # Leaks and sanitizers speak up at the end.
+        # Leaks and sanitizers are reported at the service's end.
         if self.service.process.status is None:
             self.service.thaw()
             self.service.stop()
@@ -476,13 +477,13 @@ class Case(unittest.TestCase):
         return r
 
     def job(self, name, **settings):
-        """A group of its own, for as long as this process: (token, path of the group)."""
+        """Makes a job for this process: (token, path of its group)."""
         codes = {"Priority": "i", "Weight": "u", "Threshold": "u", "Class": "s", "Gang": "b"}
         values = {k: (codes[k], v) for k, v in settings.items()}
         return self.call("CreateJob", "sa{sv}utt", name, values, *process_id(os.getpid()), 0)
 
     def tenant(self, name, device="pci:0000:01:00.0", **settings):
-        """A raw client in a job of its own, with one queue."""
+        """A raw client in its own job, with one queue."""
         client = self.raw(Job=("s", self.job(name, **settings)[0]))
         return client, client.queue(device)
 
@@ -501,11 +502,11 @@ class Case(unittest.TestCase):
         return caught.exception
 
     def all_kept(self):
-        """The store has all clients. What the service had still to tell when it was killed is not kept."""
+        """Waits until the store has all clients. Messages that a killed service had not sent yet are lost."""
         until(lambda: all(self.service.store.has(c[5]) for c in self.call("ListClients")), "all to be kept")
 
     def cpu_ns(self, function):
-        """What the service's own thread takes for it."""
+        """CPU time of the service's main thread for it."""
 
         def taken():
             with open(f"/proc/{self.service.pid}/task/{self.service.pid}/schedstat", encoding="ascii") as f:

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Descriptors that take long to close, sent along with messages to the service. As a program, as
-whoever may not do more than anybody: lingering.py ADDRESS says "ready" when all is sent, or what went through that
-should not have; lingering.py ADDRESS SOCKET N, when that many wait at the socket. Both stay until their standard input
-ends."""
+"""Descriptors that take long to close, sent along with messages to the service. As a program of an ordinary user:
+lingering.py ADDRESS says "ready" when all is sent, or reports calls that should have been refused; lingering.py ADDRESS
+SOCKET N says it when N descriptors wait at the socket. Both stay until their standard input ends."""
 
 import os
 import socket
@@ -21,7 +20,7 @@ class Lingering:
     """A socket with data that no process reads: closing its last copy waits until one does."""
 
     def __init__(self, buffers=None):
-        """Of an end at most so many bytes wait."""
+        """Limits the bytes that wait at an end."""
         with socket.create_server(("127.0.0.1", 0)) as listener:
             if buffers:
                 listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffers)
@@ -38,11 +37,11 @@ class Lingering:
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, LINGER_S))
 
     def leave_to_others(self):
-        """What is with others is not ours any more."""
+        """Closes our copies of the descriptors that were sent."""
         os.close(self.socket.detach())
 
     def end(self):
-        """Ends the wait of those that close it."""
+        """Ends the wait of processes that close it."""
         self.other_end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.other_end.close()
 
@@ -67,7 +66,7 @@ def refusal(c, serial):
 
 
 def crowd(path, n):
-    """At the service's own socket, each with one of which no copy stays here."""
+    """Sends descriptors at the service's own socket, one on each connection, and keeps no copy here."""
     all_of_them = [Lingering(buffers=4096) for _ in range(n)]
     for x in all_of_them:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as s:
@@ -81,7 +80,7 @@ def crowd(path, n):
 
 
 def main():
-    """Keep descriptors open here that take long to close: otherwise the bus would be the one that waits."""
+    """Keeps copies of these descriptors open: otherwise the bus would wait for their close."""
     c = dbus.Connection(sys.argv[1])
     owner = c.call(BUS, BUS_PATH, BUS, "GetNameOwner", "s", NAME)[0]
     denied, stranger = "org.freedesktop.DBus.Error.AccessDenied", Lingering()
@@ -96,7 +95,7 @@ def main():
                 error = refusal(c, send_along(c, [fd], interface, member, destination=destination))
                 if error != denied:
                     wrong.append((kind, destination, member, error))
-        # These have no answer, whether they are passed on or not.
+        # These messages have no answer, whether they are passed on or not.
         for destination in (NAME, owner, None):
             send_along(c, [fd], BUS, "NameOwnerChanged", dbus.SIGNAL, BUS_PATH, destination)
         send_along(c, [fd], None, None, dbus.RETURN, None, owner)

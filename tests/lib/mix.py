@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Tenants with kernels of all lengths in all patterns, and what each of them got of the device, by what it computed.
+"""Tenants with kernels of all lengths in all patterns, and each tenant's part of the device, by its completed work.
 
 A tenant's part of a window is what it did in it, divided by what it does alone in the same time: 1 for who has the
 device for itself. That of two which always want the device add up to less than 1 by what taking turns costs; shares are
@@ -22,11 +22,11 @@ LENGTHS = (5, 100, 1200, 10000)  # of kernels, us
 PATTERNS = ("deep", "burst", "sync")
 UNUSUAL = ("failing", "unordered", "queues", "profiling", "callbacks", "forks")  # deep, see mix-tenant.c
 BURST_USEC = 12000
-GROUP_USEC = 1000  # of a deep queue, what is waited for together
+GROUP_USEC = 1000  # work of a deep queue that is waited for together
 WARM_UP = 0.2
 DEFAULTS = {"Weight": 100, "Priority": 0, "Max": 0, "Min": 0}
 TIMEOUT = 60
-# One thread of PoCL's is the device, so that two kernels at once take twice as long.
+# One thread of PoCL's is the device: so two kernels at once take twice as long.
 ENVIRONMENT = {"POCL_MAX_PTHREAD_COUNT": "1"}
 
 
@@ -61,9 +61,9 @@ def calibrate(program, lengths=LENGTHS):
 
 
 def go_first(*pids):
-    """These processes, and what they start, before the rest of the machine, as far as that is allowed: its other work
-    is not what is measured. They stay equals of each other. Sessions are scheduled as wholes (autogroup), so it is
-    theirs that counts."""
+    """Gives these processes and their children CPU priority over the rest of the machine, as far as that is allowed,
+    because its other work is not measured. They stay equals of each other. Sessions are scheduled as wholes
+    (autogroup), so the session's priority counts."""
     for pid in (os.getpid(), *pids):
         try:
             os.setpriority(os.PRIO_PROCESS, pid, -15)
@@ -88,7 +88,7 @@ class Tenant:
         self.group = None
 
     def line(self):
-        """Each is an answer to one of ours, so that none is buffered."""
+        """Each line is an answer to one of ours, so that none is buffered."""
         if not select.select([self.process.stdout], [], [], TIMEOUT)[0]:
             self.process.kill()
             raise AssertionError(f"{self.kind}: says nothing for {TIMEOUT} s")
@@ -104,7 +104,7 @@ class Tenant:
         self.process.stdin.write(f"{begin} {end}\n")
 
     def end(self):
-        """The results were right, or it has failed."""
+        """Ends the tenant, and fails if its results were wrong."""
         self.process.stdin.close()
         status = self.process.wait(TIMEOUT)
         self.process.stdout.close()
@@ -118,7 +118,7 @@ def sleep_until(ns):
 
 
 class Service:
-    """What the service says, over one connection."""
+    """The service's properties, over one connection."""
 
     def __init__(self, address):
         self.bus = dbus.Connection(address)
@@ -148,7 +148,7 @@ Alone = collections.namedtuple("Alone", "rate busy")  # units/s; s/unit in which
 
 
 def measure(service, tenants, seconds, look=None):
-    """All of them at once: {tenant: Work}. `look` is called when the window opens and when it closes."""
+    """Runs all tenants at once: {tenant: Work}. `look` is called when the window opens and when it closes."""
     begin = time.monotonic_ns() + int(WARM_UP * 1e9)
     end = begin + int(seconds * 1e9)
     for t in tenants:
@@ -157,7 +157,7 @@ def measure(service, tenants, seconds, look=None):
     if look:
         look()
     before = service.groups()
-    # Described before they end, else what they run while it is made would be missing of one and not of the other.
+    # Made before the tenants end: otherwise their work meanwhile would be missing in one number and not in the other.
     sleep_until(end - 1000000)
     after = service.groups()
     if look:
@@ -195,11 +195,11 @@ class Mixed:
         return Alone(statistics.mean(a.rate for a in found), statistics.mean(a.busy for a in found))
 
     def parts(self):
-        """Of what each would have done alone."""
+        """Each tenant's part of the work that it would have done alone."""
         return [w.units / (self.alone(k).rate * w.seconds) for k, w in zip(self.kinds, self.works)]
 
     def device(self):
-        """The time that so many kernels take, whatever gaps a tenant has when it is alone."""
+        """The time of n kernels, without the gaps that a tenant alone has."""
         return [w.units * self.kernels[k.usec]["ns"] / 1e9 / w.seconds for k, w in zip(self.kinds, self.works)]
 
     def busy(self):
@@ -210,16 +210,16 @@ class Mixed:
         return [w.ran / w.seconds for w in self.works]
 
     def drifts(self):
-        """By how much measurements of the same differ, of each: how well it is known what it does alone."""
+        """The spread of each tenant's measurements alone, as the uncertainty of its rate."""
         return [max(a.rate for a in self.alones[k]) / min(a.rate for a in self.alones[k]) - 1 for k in self.kinds]
 
     def unknown(self, asked):
-        """How well the shares are known, in parts of the device, of the tenant whose share is known least."""
+        """The greatest uncertainty of a tenant's share, in parts of the device."""
         return max(share * u for share, u in zip(asked, unknowns(self, asked)))
 
 
 def mix(session, tenants, settings, seconds, span=0.5):
-    """With settings for as long as they work together."""
+    """Sets tenants' settings for as long as they work together."""
     alones = {}
 
     def each_alone(them):
@@ -238,19 +238,19 @@ def mix(session, tenants, settings, seconds, span=0.5):
 
 Verdict = collections.namedtuple(
     "Verdict", "excess unknown text"
-)  # beyond what is allowed; what the machine leaves unknown, in parts of the device
+)  # excess over the tolerance; uncertainty by the machine, in parts of the device
 
 
 def unknowns(mixed, asked):
-    """How well shares are known, relative. An error of what a kind does alone is one of the parts of all tenants of the
-    kind, and so of all shares: of equal tenants it cancels."""
+    """The relative uncertainty of shares. An error in a kind's rate alone changes the parts of all tenants of the kind,
+    and so all shares: between equal tenants it cancels."""
     drift = dict(zip(mixed.kinds, mixed.drifts()))
     of_kind = {k: sum(p for p, other in zip(asked, mixed.kinds) if other == k) for k in drift}
     return [sum(d * abs((k == own) - of_kind[k]) for k, d in drift.items()) for own in mixed.kinds]
 
 
 def judge_shares(mixed, asked, within):
-    """Of the tenant who is the farthest from what was asked."""
+    """The deviation of the tenant that is farthest from its requested share."""
     got = shares(mixed.parts())
     unknown = [s * u for s, u in zip(asked, unknowns(mixed, asked))]
     texts = [":".join(f"{100 * v:.1f}" for v in values) for values in (got, asked, unknown, mixed.accounted())]
@@ -285,7 +285,7 @@ def judge(measure, within, tries=5, least=1):
 
 
 class Cgroups:
-    """Cgroups below our own, where that is allowed: `directory` is None elsewhere."""
+    """Cgroups below our own, where that is allowed; elsewhere `directory` is None."""
 
     def __init__(self, *names):
         self.names, self.directory = names, None
@@ -319,14 +319,14 @@ class Cgroups:
 
 
 class Session:
-    """Tenants as jobs of a private bus and service (xsched-session), which has to be there."""
+    """Tenants as jobs of a running private bus and service (xsched-session)."""
 
     def __init__(self, tenant_program, kernels):
         self.program, self.kernels, self.tenants = tenant_program, kernels, []
         self.service = Service(os.environ["XSCHED_BUS_ADDRESS"])
 
     def start(self, kind, name, enter=None):
-        """In a job of its own; or in the cgroup that `enter` brings the new process to."""
+        """Starts a tenant in its own job, or in the cgroup to which `enter` moves the new process."""
         command = [self.program, *kind.arguments(self.kernels[kind.usec]["rounds"])]
         t = (
             Tenant(kind, command, preexec_fn=enter)
@@ -343,13 +343,13 @@ class Session:
         return t
 
     def end(self, *tenants):
-        """These, or all."""
+        """Ends these tenants, or all."""
         for t in tenants or self.tenants[:]:
             self.tenants.remove(t)
             t.end()
 
     def abandon(self):
-        """After a failure, which is the one that counts."""
+        """Ends tenants after a failure, and raises no other error."""
         for t in self.tenants:
             t.process.kill()
             t.process.wait()

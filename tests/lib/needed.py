@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What has to be built for tests: needed.py BUILD-DIR [MESON-TEST-ARGUMENT...]
+"""Targets that tests need: needed.py BUILD-DIR [MESON-TEST-ARGUMENT...]
 
-Prints the targets of ninja, one a line: the programs that the tests depend on, and all files that are made of
-other files, which tests read without saying so."""
+Prints the targets of ninja, one a line: the programs that the tests depend on, and all generated files, which tests
+read without declaring it."""
 
 import json
 import os

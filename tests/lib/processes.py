@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Processes of a test: started, looked at, ended; and waiting for what has no event.
+"""Processes of a test: start, state and end; and waits for conditions without an event.
 
 Everything started here dies with the test (PR_SET_PDEATHSIG) and is waited for. Nothing sleeps in place of an event;
 where the other side has none to give (a word in a page, a line in /proc), until() looks again and again up to DEADLINE,
@@ -18,7 +18,7 @@ NOBODY = 65534
 
 
 def until(condition, what="the condition", deadline=DEADLINE, nap=0.002):
-    """Looks at what has no event. Returns what the condition returned."""
+    """Polls a condition without an event. Returns the condition's result."""
     end = time.monotonic() + deadline
     while True:
         value = condition()
@@ -30,7 +30,7 @@ def until(condition, what="the condition", deadline=DEADLINE, nap=0.002):
 
 
 def process_id(pid):
-    """How the bus is told of a process: its number, and when it was started."""
+    """A process as the bus interface takes it: pid and start time."""
     with open(f"/proc/{pid}/stat") as f:
         return pid, int(f.read().rpartition(")")[2].split()[19])
 
@@ -40,7 +40,8 @@ def now_ns():
 
 
 def is_readable(fd, timeout):
-    """Within so many seconds; at its end, too. For any number of descriptors, as select() is not."""
+    """Whether the descriptor is readable or at its end within `timeout` seconds. Works for any number of descriptors,
+    unlike select()."""
     p = select.poll()
     p.register(fd, select.POLLIN)
     return bool(p.poll(timeout * 1000))
@@ -55,7 +56,7 @@ class Process:
         if names is not None:
             env.update(LISTEN_FDS=str(len(fds)), LISTEN_FDNAMES=":".join(names))
             command += ["sh", "-c", 'LISTEN_PID=$$ exec "$@"', "sh"]
-        # By way of high numbers, so that no duplicate lands on one that is still to be duplicated.
+        # Duplicates over high numbers, so that no duplicate overwrites a descriptor that is still needed.
         high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 4096) for fd in fds]
         actions = [(os.POSIX_SPAWN_DUP2, fd, n) for n, fd in enumerate((stdin, stdout, stderr)) if fd is not None]
         actions += [(os.POSIX_SPAWN_DUP2, h, 3 + i) for i, h in enumerate(high)]
@@ -100,14 +101,14 @@ def rss_kb(pid):
 
 @functools.lru_cache(maxsize=None)
 def grows_by_design():
-    """A sanitizer keeps what was freed: memory then says nothing."""
+    """A sanitizer keeps freed memory, so the size says nothing then."""
     with open(os.environ["XSCHEDD"], "rb") as f:
         program = f.read()
     return b"__asan_" in program or b"__tsan_" in program
 
 
 def fewer(n):
-    """Of a crowd beside a service with a sanitizer, which takes several times as long for each: it is as much work."""
+    """Reduces a crowd beside a service with a sanitizer, which takes several times as long for each."""
     return n * 2 // 5 if grows_by_design() else n
 
 
@@ -118,7 +119,7 @@ def become_nobody():
 
 
 def in_child(function, prepare=None):
-    """Runs function() in a process of its own; its exceptions become ours."""
+    """Runs function() in a child process, and raises its exceptions here."""
     r, w = os.pipe()
     pid = os.fork()
     if pid == 0:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What tests of xsched-exporter need: a scraper, and a look at what it got."""
+"""A scraper for tests of xsched-exporter, and a parser of its expositions."""
 
 import http.client
 import re
@@ -9,7 +9,7 @@ ACCEPT = (
     "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,"
     "text/plain;version=0.0.4;q=0.5,"
     "*/*;q=0.1"
-)  # of Prometheus 2.42
+)  # the Accept header of Prometheus 2.42
 SAMPLE = re.compile(r"^([a-z_]+)(?:\{(.*)\})? (\S+)$")
 LABEL = re.compile(r'([a-z_]+)="((?:[^"\\]|\\.)*)"')
 
@@ -51,7 +51,7 @@ class Metrics:
         return [(l, v) for n, l, v in self.samples if n == name and labels.items() <= l.items()]
 
     def value(self, name, **labels):
-        """Of the one that there is; None: none."""
+        """The value of the only sample; None: there is none."""
         found = self.all(name, **labels)
         assert len(found) <= 1, (name, labels, found)
         return found[0][1] if found else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The file-descriptor store of a test, which keeps what the service asks its manager to keep."""
+"""The file-descriptor store of a test, which keeps the descriptors that the service sends to its manager."""
 
 import array
 import os
@@ -11,7 +11,7 @@ from processes import DEADLINE
 
 
 class Store:
-    """The receiving end of NOTIFY_SOCKET, as systemd is one: keeps what is to be kept, and knows when the service is
+    """The receiving end of NOTIFY_SOCKET, as systemd is one: keeps descriptors, and notes when the service is
     ready."""
 
     def __init__(self, directory, keep):
@@ -48,7 +48,7 @@ class Store:
         with self.lock:
             name = fields.get("FDNAME", "stored")
             if self.keep and fields.get("FDSTORE") == "1":
-                room = self.limit - len(self.kept)  # what goes beyond is dropped in silence, as systemd does
+                room = self.limit - len(self.kept)  # more descriptors are silently dropped, as by systemd
                 self.kept += [(name, fd) for fd in fds[:room]]
                 fds = fds[room:]
             if fields.get("FDSTOREREMOVE") == "1":
@@ -63,7 +63,7 @@ class Store:
             os.close(fd)
 
     def wait_for(self, key, process):
-        """READY=1 of this process, not of the one before."""
+        """READY=1 of this process, and not of the former one."""
         end = time.monotonic() + DEADLINE
         with self.lock:
             while key not in self.state:
@@ -75,7 +75,7 @@ class Store:
             self.state.discard(key)
 
     def settle(self):
-        """What was sent until now is taken. systemd, too, reads all of it before it deals with a service's end."""
+        """Reads all messages sent so far. systemd, too, reads them before it handles a service's end."""
         self.n_marks += 1
         mark = f"MARK={self.n_marks}".encode()
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
@@ -89,7 +89,7 @@ class Store:
             return [n for n, _ in self.kept]
 
     def has(self, client):
-        """All that is kept of a client, which the service may be telling after it answered the client."""
+        """Waits for all of a client's kept descriptors, which the service may send after it answered the client."""
         number = client.rpartition("/")[2]
         roles = {n.partition("-")[2] for n in self.names() if n.partition("-")[0] == f"c{number}"}
         return roles >= {"page", "lifeline", "wake", "pidfd", "meta"}

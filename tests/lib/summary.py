@@ -25,17 +25,17 @@ import sys
 
 PASSED = {"OK", "EXPECTEDFAIL"}
 SKIPPED = {"SKIP"}
-# The suites of HACKING.md. Nothing else would tell that a suite has no test any more.
+# The suites of HACKING.md, by which a suite without any test is noticed.
 SUITES = {"unit", "model", "bus", "opencl", "cuda", "kfdsim", "fuzz", "system", "slurm", "vm"}
 GONE = re.compile(r"no longer in the archive: ([^\s'\"]+)")
 
-# What says in the middle of an output why a test failed: cmocka, TAP, unittest, the sanitizers.
+# Lines in an output that tell why a test failed: of cmocka, TAP, unittest, the sanitizers.
 TELLING = re.compile(
     r"^not ok |\[  ERROR   \]|: error: |^(ERROR|FAIL): |^Traceback |"
     r"ERROR: \w+Sanitizer|WARNING: ThreadSanitizer|runtime error: "
 )
 AROUND = 4
-# Lines of all failures together, and of one.
+# Numbers of printed lines: for all failures together, and for one.
 LINES_MAX = 120
 LINES_EACH = 30
 
@@ -55,18 +55,18 @@ class Build:
             self.left_out = [LeftOut(*line.strip().split(None, 2)) for line in f if line.strip()]
 
     def suites(self):
-        """Of the tests that ran: "xsched:kfdsim+kfdsim-shim / name"."""
+        """Names of the tests that ran: "xsched:kfdsim+kfdsim-shim / name"."""
         return {s for t in self.results for s in t["name"].split(" / ")[0].split(":")[-1].split("+")}
 
     def expected(self):
-        """The names of all tests, as the log has them; what has no suite has no " / " either."""
+        """The names of all tests, as in the log; a test without a suite has no " / "."""
         tests = json.loads(
             subprocess.run(["meson", "introspect", "--tests", self.path], check=True, stdout=subprocess.PIPE).stdout
         )
         return {t["name"] for t in tests}
 
     def missing(self, complete):
-        """(what, the package it would take or None)"""
+        """(missing test or suite, the package that it needs or None)"""
         suites = SUITES if complete else self.suites()
         for left in self.left_out:
             if left.suite in suites:
@@ -87,12 +87,12 @@ def output(test):
 
 
 def last_words(lines, n):
-    """At most n lines: the last ones, and those before them that say what was wrong."""
+    """At most n lines: the last ones, and earlier ones that tell the cause."""
     if len(lines) <= n:
         return lines
     end = len(lines) - (n - n // 2 - 1)
     telling = sorted({j for i in range(end) if TELLING.search(lines[i]) for j in range(i, min(i + AROUND, end))})
-    # What went wrong first is seldom what followed from something else.
+    # The first cause comes first, because later failures often follow from it.
     kept = telling[: n // 2]
     return [lines[i] for i in kept] + ["..."] + lines[end - (n // 2 - len(kept)) :]
 
@@ -157,7 +157,7 @@ def main():
     for path in arguments.build:
         summary.add(Build(path), arguments.complete)
     summary.tell_failures()
-    # What is missing counts as failed.
+    # Missing tests count as failed.
     print(f"{summary.passed} passed, {summary.failed + summary.missing} failed, {summary.skipped} skipped")
     return summary.is_bad()
 
