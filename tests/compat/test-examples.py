@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Programs that are written against XSched's interface, by its own headers: they compile, and do what they say
+"""Programs that are written against XSched's interface, by its own headers: they compile, and work as described
 
 With OpenCL on PoCL, with CUDA on the driver's stand-in, and with HIP on the simulated GPU; with the layer, beside a
 service and without. The programs check what their launches have computed. RUNTIME is one of the three.
@@ -31,7 +31,7 @@ def compiled(text, *arguments, cc="cc"):
 
 class Headers(unittest.TestCase):
     def test_compile(self):
-        """As in XSched's examples; and with our own interface in one file, each by its own path."""
+        """Includes as in XSched's examples, and together with our own interface in one file, each by its own path."""
         compat = f"-I{SOURCE}/include/xsched-compat"
         text = '#include "xsched/xsched.h"\n'
         for platform in ("opencl", "cuda", "hip"):
@@ -44,7 +44,7 @@ class Headers(unittest.TestCase):
 
 
 class Examples(Case):
-    """Of all runtimes."""
+    """The examples of all runtimes."""
 
     def environment(self, layer, address, **env):
         env = {**os.environ, "XSCHED_BUS_ADDRESS": address or self.bus.address, **env}
@@ -82,35 +82,35 @@ class Examples(Case):
         self.end(self.example(*arguments, address=NO_SERVICE))
 
     def priorities(self):
-        """Of the XQueue; HIP's process has queues of the hardware besides."""
+        """Properties of the XQueue's queue; with HIP the process also has the hardware's queues."""
         queues = [q[4] for q in self.call("ListQueues")]
         if RUNTIME == "hip":
             queues = [q for q in queues if self.get("Label", q, QUEUE) == "xqueue"]
         return [self.get("Priority", q, QUEUE) for q in queues]
 
     def test_hints(self):
-        """The service knows of them. They only lower."""
+        """Hints reach the service. They only lower."""
         for hint, priority in ((-7, -7), (7, 0)):
             p = self.example("hints", str(hint), XSCHED_SCHEDULER="GLB")
             until(lambda: self.priorities() == [priority], f"the hint is {priority}")
             self.end(p)
             until(lambda: self.call("ListQueues") == [], "the queue is told")
-        p = self.example("hints", "-7")  # which are nobody's without a scheduler
+        p = self.example("hints", "-7")  # hints without a scheduler have no effect
         until(lambda: self.priorities() == [0], "there is no hint")
         self.end(p)
 
     def test_commands(self):
-        """With the layer, which sees what they launch, and without."""
+        """With the layer, which sees their launches, and without it."""
         for how in ("submit", "submit-locally"):
             self.run_examples(how)
             self.end(self.example(how, layer=False))
             self.end(self.example(how, layer=False, address=NO_SERVICE))
 
 
-if RUNTIME != "hip":  # what HIP's own functions launch has no gate of its stream: xsched/hip/hal.h
+if RUNTIME != "hip":  # launches by HIP's own functions pass no gate of their stream: xsched/hip/hal.h
 
     class Launches(Examples):
-        """By the runtime's own functions."""
+        """Launches by the runtime's own functions."""
 
         test_hints = test_commands = None
 

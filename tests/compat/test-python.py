@@ -15,7 +15,7 @@ from harness import *
 SOURCE = os.environ["SOURCE_DIR"]
 CLIENT = "org.xsched.Scheduler.Client"
 
-# What the program that is tested does between two steps: it says where it is, and waits until it may go on.
+# The function step() of the tested program: it prints its place, and waits until it may go on.
 HEAD = """
 import os, sys
 import xsched
@@ -68,7 +68,7 @@ class Hints(Case):
         script.end()
 
     def test_nested(self):
-        """The innermost of each; then what was before."""
+        """The innermost priority() counts; at its end the outer one does."""
         self.follow(
             Script(
                 self,
@@ -101,7 +101,8 @@ class Hints(Case):
         )
 
     def test_at_once(self):
-        """The highest of those that are inside, in whatever order they begin and end; the others do not count."""
+        """The highest priority of the flows inside counts, in whatever order they begin and end; flows outside do not
+        count."""
         self.follow(
             Script(
                 self,
@@ -161,7 +162,7 @@ class Hints(Case):
         )
 
     def test_signal(self):
-        """A handler comes in the middle of what its thread does, which may be the same: here with the lock."""
+        """A signal handler interrupts its thread inside the same functions, here while it holds the lock."""
         self.follow(
             Script(
                 self,
@@ -194,7 +195,7 @@ class Hints(Case):
         )
 
     def test_fork(self):
-        """A child is inside of nothing, and its parent stays inside."""
+        """A child is inside no priority(), and its parent stays inside."""
         s = Script(
             self,
             """
@@ -359,7 +360,7 @@ class Hints(Case):
         self.assertEqual(out, "FileNotFoundError\n1\n")
 
     def test_environment(self):
-        """XSched's variables: what is out of range is named once, and changes nothing. None of them raises."""
+        """XSched's variables: a value out of range is reported once, and changes nothing. No variable raises."""
         said = "XSCHED_AUTO_XQUEUE_DEADLINE=0 is ignored: it is to be 1 or more\n"
         for priority, expected in (("-12", -12), ("200", 0)):
             s = Script(

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The CUDA layer changes nothing that a program can see, misses no launch, and holds a program to what the service says
+"""The CUDA layer changes nothing that a program can see, misses no launch, and enforces the service's verdicts
 
-There is no GPU here: libcuda is tests/cuda/fake-cuda.c. The environment says where things are: XSCHED_LAYER,
-CUDA_APP, FAKE_CUDA_DIR (also of a libxsched that does the worst it may), LIBXSCHED and XSCHEDD.
+There is no GPU here: libcuda is tests/cuda/fake-cuda.c. The environment has the paths: XSCHED_LAYER, CUDA_APP,
+FAKE_CUDA_DIR (which also has the hostile libxsched), LIBXSCHED and XSCHEDD.
 """
 
 import json
@@ -22,7 +22,7 @@ LAYER, LIBRARY = os.environ["XSCHED_LAYER"], os.path.dirname(os.environ["LIBXSCH
 WAYS = ("linked", "dlsym", "proc")
 
 
-# The program that has the layer in itself, for sanitizers: it takes the place of what would be preloaded.
+# The program with the layer linked in, for sanitizers, in place of a preloaded layer.
 LINKED = os.environ.get("CUDA_APP_LINKED")
 SEEDS = (1,) if LINKED else (1, 2, 3)
 
@@ -74,11 +74,11 @@ class Changes(unittest.TestCase):
         return output, n
 
     def counted(self, n, native):
-        """Each launch that went to the device, and no other."""
+        """The layer counts each launch that went to the device, and no other."""
         self.assertEqual(n["layer"], 1)
         self.assertEqual((n["launches"], n["captured"]), (native["launches"], native["captured"]))
         self.assertGreater(n["captured"], 100)
-        # The driver's count lacks what failed: twenty without a function, one without a context.
+        # The driver does not count failed launches: twenty without a function, one without a context.
         self.assertEqual(n["counted"], n["launches"] + 20 + 1)
         self.assertGreater(n["hosts"], 0)
         self.assertGreater(n["copies"], 0)
@@ -96,7 +96,7 @@ class Changes(unittest.TestCase):
     @unittest.skipIf(LINKED, "the layer has to be a file")
     def test_without_libxsched(self):
         native = self.native("linked")
-        # An empty folder beside the layer: it is looked for there, too.
+        # An empty folder for the layer, which looks for libxsched beside itself, too.
         with tempfile.TemporaryDirectory(prefix="xsched-cuda-") as alone:
             layer = os.path.join(alone, os.path.basename(LAYER))
             with open(LAYER, "rb") as from_, open(layer, "wb") as to:
@@ -146,7 +146,8 @@ class Changes(unittest.TestCase):
 
     @unittest.skipIf(LINKED, "a sanitizer lets nobody be preloaded")
     def test_beside_somebody_else(self):
-        """Another library that shares GPUs: nothing is held, whatever the service would say, and all is counted."""
+        """Beside another library that shares GPUs, nothing is held, whatever the verdict, and all launches are
+        counted."""
         native = self.native("proc")
         env = environment(
             OTHER, LAYER, libraries=[FAKES], XSCHED_FAKE="track,hold,limit=1", XSCHED_FAKE_REPORT=self.report
@@ -176,7 +177,7 @@ class Changes(unittest.TestCase):
 
 
 class Scheduled(Case):
-    """By a real service."""
+    """Verdicts of a real service."""
 
     def start(self, how, usec, *others, **more):
         env = environment(*others, LAYER, libraries=[LIBRARY], XSCHED_BUS_ADDRESS=self.bus.address, **more)
@@ -217,7 +218,7 @@ class Scheduled(Case):
         self.c.call(NAME, client, CLIENT, "Suspend")
         until(lambda: self.get("State", f"{PATH}/queue/{queue['id']}", QUEUE) == "suspended", "it is suspended")
         before = self.launches(queue)
-        # Each question is answered: a launch a millisecond would show.
+        # Each query is answered at once: a launch each millisecond would show in it.
         for _ in range(300):
             self.assertLessEqual(self.launches(queue), before + 1)
         self.c.call(NAME, client, CLIENT, "Resume")
@@ -225,7 +226,7 @@ class Scheduled(Case):
         self.assertGreater(self.stop(p), before)
 
     def test_one_device_for_all_runtimes(self):
-        """A client of OpenCL on the same GPU, by the id that its layer gives: who comes before holds the other."""
+        """An OpenCL client on the same GPU has the same device id: so the higher one holds the other."""
         p = self.start("deep", 500)
         queue = self.queue_of(p)
         other = self.raw(Job=("s", self.job("opencl", Priority=10)[0]))
@@ -261,7 +262,7 @@ class Scheduled(Case):
             self.assertIn("its clients share channels, and are held at the gate alone", self.check(p))
 
     def test_without_the_layer(self):
-        """check says it of any process that has loaded libcuda."""
+        """check reports the layer of any process that has loaded libcuda."""
         p = subprocess.Popen(
             [APP, "deep", "500"], env=environment(), text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
@@ -270,7 +271,7 @@ class Scheduled(Case):
         self.assertIn("without libxsched-cuda.so: what it launches is not scheduled", self.check(p))
 
     def test_shares(self):
-        """Two that never wait for the device long have it 3:1, by what they did."""
+        """Two programs that seldom wait for the device share it 3:1, by their completed work."""
         programs = [self.start("deep", 2000), self.start("deep", 2000)]
         queues = [self.queue_of(p) for p in programs]
         client = f"{PATH}/client/{queues[1]['client']}"

@@ -3,7 +3,7 @@
 """The CUDA layer knows each function of NVIDIA's header that gives a device work or waits for it: test-entries.py
 CUDA_H ENTRIES_H
 
-What it does not know of is named here, with why.
+The functions that it leaves out are listed here, with reasons.
 """
 
 import re
@@ -13,8 +13,8 @@ WORK = re.compile(
     r"Launch|Async$|^cuMemcpy|^cuMemset|^cuStream(Wait|Write|Batch)|Synchronize|(Event|Record)$|EventQuery"
 )
 NO_WORK = re.compile(
-    r"^cu\w*Node\w*$"  # builds or asks of a graph
-    r"|^cuDevice(Un)?[Rr]egisterAsync\w*$"  # of notifications
+    r"^cu\w*Node\w*$"  # builds or queries a graph
+    r"|^cuDevice(Un)?[Rr]egisterAsync\w*$"  # notifications
     r"|^cuD3D|^cuGL|^cuVDPAU|^cuEGL|^cuGraphics"
     r"|^cuIpc(Get|Open)\w*$|^cuEvent(Create|Destroy)$|^cuGraph\w*Event$|^cuLaunchAttribute"
     r"|^cuMemset\w*Node|^cuFuncSet|^cuMulticast|^cuStreamGet|^cuCtx(Get|Set)"
@@ -27,7 +27,7 @@ def main():
     with open(sys.argv[2], encoding="utf-8") as f:
         known = set(re.findall(r"^(?:HOOKED|COUNTED|HELPER)\((\w+)\)$", f.read(), re.M))
     declared = set(re.findall(r"CUresult\s+CUDAAPI\s+(cu\w+)\(", text))
-    # By what the library has under that name today.
+    # The versioned name that the library has for it today.
     mapped = dict(re.findall(r"#define\s+(cu\w+)\s+(?:__CUDA_API_PT[DS]S?Z?\()?(cu\w+)\)?", text))
     wanted = {mapped.get(n, n) for n in declared if WORK.search(n) and not NO_WORK.search(n)}
     missing = sorted(wanted - known)

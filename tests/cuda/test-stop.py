@@ -3,7 +3,7 @@
 """Channels that are stopped: programs of a stand-in for libcuda, whose kernels do work only while their channels are
 enabled, the layer in front of them, and a real service.
 
-Who has precedence is a client in our hands, so that nothing depends on time. The environment says where things are:
+The test itself plays the client with precedence, so that nothing depends on time. The environment has the paths:
 STOP_APP, XSCHED_LAYER, FAKE_CUDA_DIR, FAKE_NVIDIACTL_LIBRARY, LIBXSCHED and XSCHEDD.
 """
 
@@ -17,8 +17,8 @@ from harness import *
 APP, LAYER, NVIDIACTL = (os.environ[n] for n in ("STOP_APP", "XSCHED_LAYER", "FAKE_NVIDIACTL_LIBRARY"))
 LIBRARIES = f"{os.path.dirname(os.environ['LIBXSCHED'])}:{os.environ['FAKE_CUDA_DIR']}"
 GPUS = ("pci:0000:a0:00.0", "pci:0000:a1:00.0")
-CHANNELS = 10  # of a context
-COMPUTE = 4  # of them: those of copy engines are never stopped
+CHANNELS = 10  # channels of a context
+COMPUTE = 4  # compute channels; those of copy engines are never stopped
 LONG = 300_000  # microseconds
 BUSY_RETRY, TIMEOUT = 0x03, 0x65
 ENODEV = 19
@@ -53,7 +53,7 @@ class App(Program):
         return {self.case.get(name, p, QUEUE) for p in self.paths()}
 
     def disabled(self):
-        """How many channels were disabled not at all, once, and twice."""
+        """Numbers of channels that were disabled never, once, and twice."""
         return tuple(map(int, self.ask("disabled").split()))
 
     def is_off(self, channels=CHANNELS):
@@ -67,7 +67,7 @@ class App(Program):
         return int(self.ask(f"progress {gpu}"))
 
     def stands(self, gpu=0):
-        """It answers, and its kernels do nothing meanwhile."""
+        """Checks that the program answers, and that its kernels do nothing meanwhile."""
         before = self.progress(gpu)
         for _ in range(500):
             self.case.assertEqual(self.progress(gpu), before)
@@ -77,7 +77,7 @@ class App(Program):
         until(lambda: self.progress(gpu) > before, "its kernels go on")
 
     def finish(self):
-        """Each kernel was done once, and right."""
+        """Checks that each kernel ran once, with the right result."""
         self.close_input()
         for _ in self.gpus:
             self.expect(r"[1-9]\d* right")
@@ -100,7 +100,7 @@ class Stops(Case):
         until(lambda: low.is_on(channels), "its channels run again")
 
     def check(self, low):
-        """What xschedctl says of its process."""
+        """xschedctl's output about the program's process."""
         words = [os.environ["XSCHEDCTL"], f"--bus-address={self.bus.address}", "check", str(low.pid)]
         return subprocess.run(words, capture_output=True, text=True, check=False).stdout
 
@@ -117,7 +117,7 @@ class Holds(Stops):
         for _ in range(4):
             low.goes_on()
             self.take(low)
-            # Between two launches it has nothing that could be held, and is idle.
+            # Between two launches the program has nothing to hold, and is idle.
             until(lambda: low.get("State") == {"held"}, "it waits, or stands still")
             self.assertEqual(low.get("Level"), {3})
             low.stands()
@@ -140,7 +140,7 @@ class Holds(Stops):
         low.finish()
 
     def test_several_streams(self):
-        """They share channels: all are held, or none."""
+        """Queues that share channels are all held, or none."""
         low = App(self, gpus=(0, 0, 0))
         for _ in range(3):
             self.take(low)
@@ -149,7 +149,7 @@ class Holds(Stops):
         low.finish()
 
     def test_short_kernels_by_the_gate(self):
-        """Where stopping takes longer than what is in flight, and that is known."""
+        """Where a stop is known to take longer than the launches in flight, it is left out."""
         low = App(self, usec=2000, FAKE_NVIDIACTL="cost=30000")
         client = self.call("GetClientByPID", "u", low.pid)
         while self.device("HoldCostUSec") < 20000 or self.device("ReleaseCostUSec") < 20000:
@@ -176,7 +176,7 @@ class Holds(Stops):
 
 
 class Objects(Stops):
-    """What comes and goes while it is stopped."""
+    """Queues are made and end while the program is stopped."""
 
     def test_context_made(self):
         for words in ("", "strict"):
@@ -199,7 +199,7 @@ class Objects(Stops):
         low.finish()
 
     def test_child(self):
-        """Of fork(): it stops nothing, and lets nothing go."""
+        """A forked child stops nothing, and releases nothing."""
         low = App(self)
         self.take(low)
         self.assertEqual(int(low.ask("fork")), ENODEV)
@@ -209,7 +209,7 @@ class Objects(Stops):
         low.finish()
 
     def test_two_gpus(self):
-        """One is wanted, the other goes on."""
+        """One GPU is wanted, and the program goes on at the other."""
         low = App(self, gpus=(0, 1))
         self.high.edge(1)
         until(lambda: low.disabled() == (2 * CHANNELS - COMPUTE, COMPUTE, 0))
@@ -221,7 +221,8 @@ class Objects(Stops):
         low.finish()
 
     def test_time_slices(self):
-        """They are as the driver makes them, unless the program's environment asks; those of copy engines stay."""
+        """Time slices are the driver's, unless the program's environment asks for others; those of copy engines
+        stay."""
         for words, usec, n in (({}, 0, 4), ({"XSCHED_CUDA_SLICE": "500"}, 500, 1), ({"XSCHED_CUDA_SLICE": "5x"}, 0, 4)):
             with self.subTest(words):
                 low = App(self, **words)
@@ -246,7 +247,7 @@ class Ends(Stops):
         other.finish()
 
     def test_exits(self):
-        """As it likes, with kernels in flight."""
+        """The program ends in any way, with kernels in flight."""
         low = App(self)
         self.take(low)
         low.tell("exit")
@@ -254,7 +255,7 @@ class Ends(Stops):
         until(lambda: self.get("NClients") == 1)
 
     def test_exits_while_the_driver_does_not_answer(self):
-        """A thread of its own is in a call of ours that never comes back."""
+        """A thread of the program is in a call of ours that never returns."""
         low = App(self)
         low.ask("stuck")
         low.tell("exit")
@@ -302,12 +303,12 @@ class Refusals(Stops):
         self.never_stopped(XSCHED_CUDA_STOP="0")
 
     def test_not_seen_at_work(self):
-        """A branch of which only the headers were read has to be asked for."""
+        """A driver branch of which only the headers were read has to be enabled by the user."""
         self.never_stopped(FAKE_NVIDIACTL="version=550.163.01")
         self.never_stopped(FAKE_NVIDIACTL="version=550.163.01", XSCHED_CUDA_STOP="1")
 
     def test_half_applied(self):
-        """One refusal leaves nothing half done, and the next hold is tried."""
+        """After a refusal no channel stays stopped, and the next hold is tried."""
         low = App(self)
         low.ask(f"fail 2 {BUSY_RETRY}")
         before = int(low.ask("calls"))
@@ -322,7 +323,7 @@ class Refusals(Stops):
         low.finish()
 
     def test_fails_for_good(self):
-        """It is said, and only the gate is used from then on."""
+        """The failure is logged, and only the gate is used from then on."""
         low = App(self)
         low.ask(f"fail 3 {TIMEOUT}")
         self.high.edge(1)

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Every method and property that the service's introspection names, called with anything.
+"""Calls every method and property of the service's introspection with random values.
 
 Arguments are of the right types with odd values, or of wrong types; objects are real ones, the caller's and others',
-and made-up ones. First as an unprivileged user, to whom most is denied, then as root, to whom nothing is. The order is
-the same in every run. The service must be the same process afterwards, schedule as before, have forgotten the callers,
-and not have grown."""
+and made-up ones. First as an unprivileged user, for whom most calls are refused, then as root, for whom none are. The
+order is the same in every run. The service must be the same process afterwards, schedule as before, have forgotten the
+callers, and not have grown."""
 
 import os
 import random
@@ -161,13 +161,13 @@ class Anything:
 
 
 def fuzz(address, calls, seed):
-    """One connection's worth of anything. What comes back may be any result or error, but something must come back."""
+    """Makes one connection's random calls. Each must be answered, by any result or error."""
     c = dbus.Connection(address)
     for _ in range(2):
         raw = Raw(c)
         raw.queue()
         raw.queue("pci:0000:02:00.0")
-    c.taken()  # those are in use
+    c.taken()  # these ids are in use
     objects = walk(c, PATH)
     rng = random.Random(seed)
     words = ["tree", "default", "pci:0000:01:00.0", "/", "user.slice", "x"] + [
@@ -180,7 +180,7 @@ def fuzz(address, calls, seed):
         for m in node.findall("method")
     ]
     properties = [(p, i, x.get("name"), x.get("type")) for p, i, node in objects for x in node.findall("property")]
-    first = list(methods)  # each at least once
+    first = list(methods)  # each method at least once
     seen, answers = set(), {"result": 0, "error": 0}
 
     for n in range(calls):
@@ -217,7 +217,8 @@ class Fuzz(Case):
     config = "[Scheduler]\nStarveAfter=1h\n[Limits]\nMaxClientsPerUser=50\nMaxQueuesPerUser=200\nMaxJobsPerUser=50\n"
 
     def count_left(self):
-        """Descriptors, but for one of each job, which lasts as long as its process: root may name any that runs."""
+        """The service's descriptors, without those of jobs: a job lasts as long as its process, and root may name any
+        process."""
         with os.fdopen(self.call("Dump"), encoding="utf-8", errors="replace") as f:
             jobs = re.findall(r"^  job .* pid=[1-9]\d* ", f.read(), re.M)
         return count_fds(self.service.pid) - len(jobs)

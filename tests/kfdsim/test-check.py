@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What `xschedctl check` says of the ways into AMD's runtime, where there is a (simulated) GPU; and what `run` sets."""
+"""`xschedctl check` about the ways into AMD's runtime, with a simulated GPU; and the variables that `run` sets."""
 
 import json
 import os
@@ -66,7 +66,7 @@ class Check(unittest.TestCase):
         os.unlink(f"{directory}/user_queue")
 
     def test_runtime(self):
-        """Whether the runtime has taken the tool is seen, and not guessed."""
+        """check sees whether the runtime has loaded the tool, and does not guess."""
         program = """if True:
             import ctypes, sys
             hsa = ctypes.CDLL("libhsa-runtime64.so.1")

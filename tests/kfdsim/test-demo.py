@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""xsched-demo --device=amd-sim: the table's figures, where they come from, and that nothing of the simulated device is
-left behind.
+"""xsched-demo --device=amd-sim: the table's figures, their sources, and that the simulated device leaves nothing
+behind.
 
 Asserts no times: a busy machine is not a failure."""
 
@@ -12,7 +12,7 @@ import subprocess
 import unittest
 
 DEMO = os.environ["XSCHED_DEMO"]
-# A sanitizer's library has to come first, in the processes that preload others, too.
+# A sanitizer's library has to come first, also in processes that preload others.
 ENVIRONMENT = {**os.environ, **({"LD_PRELOAD": os.environ["SANITIZER"]} if os.environ.get("SANITIZER") else {})}
 SHORT = [
     "--device=amd-sim",

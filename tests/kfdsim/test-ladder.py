@@ -3,9 +3,9 @@
 """Levels above the gate, end to end: AQL tenants on simulated GPUs, the layer in front of them, and a real service on a
 bus of its own.
 
-A low tenant keeps its queues busy; who has precedence is a client in our hands, so that nothing depends on time. What
-the hardware works on comes from the simulated hardware, and every tenant proves in the end that each of its dispatches
-was executed once and in order."""
+A low tenant keeps its queues busy; the test itself plays the client with precedence, so that nothing depends on time.
+The simulated hardware reports its work, and every tenant proves in the end that each of its dispatches was executed
+once and in order."""
 
 import os
 import re
@@ -41,7 +41,7 @@ class Tenant:
         return self.process.pid
 
     def paths(self):
-        """Its queues on the bus."""
+        """The tenant's queues on the bus."""
         clients = {c[5] for c in self.case.call("ListClients") if c[1] == self.pid}
         return [q[4] for q in self.case.call("ListQueues") if self.case.get("Client", q[4], QUEUE) in clients]
 
@@ -58,7 +58,7 @@ class Tenant:
         return self.mapped() == self.queues
 
     def finish(self):
-        """Ends by itself or because we say so; what it has launched is executed."""
+        """Ends the tenant, or waits for its end; its launches are executed."""
         if not self.process.ended():
             self.process.kill(signal.SIGTERM)
         status = self.process.wait(60)
@@ -102,12 +102,12 @@ class Ladder(Case):
         return self.get(name, path, DEVICE)
 
     def bounds(self):
-        """How much the queues that can be taken off may have in flight."""
+        """The threshold of the queues that can be taken off."""
         with os.fdopen(self.call("Dump")) as f:
             return [int(n) for n in re.findall(r"level=\d/3 threshold=(\d+)", f.read())]
 
     def take(self, low):
-        """The device is wanted, and the low tenant is off it."""
+        """Waits until the high client has the device, and the low tenant is off it."""
         self.high.edge(1)
         until(low.is_off, "its queues are unmapped")
 
@@ -132,7 +132,7 @@ class Preemption(Ladder):
         low.finish()
 
     def test_two_tenants(self):
-        """The high one is a real one, too: it takes the device at each of its tasks."""
+        """The high client is a real tenant, too: it takes the device at each of its tasks."""
         low = self.low(queues=2)
         high = Tenant(
             self,
@@ -152,7 +152,7 @@ class Preemption(Ladder):
         low.finish()
 
     def test_threshold(self):
-        """Queues that can be taken off the device may have more in flight, unless a setting says how much."""
+        """Queues that can be taken off the device may have more in flight, unless a threshold is set."""
         low = self.low(queues=1)
 
         def bound(n):
@@ -177,7 +177,7 @@ class Preemption(Ladder):
         low.finish()
 
     def test_settings(self):
-        """While it is held: the gate only, off, and back."""
+        """The level changes during a hold: gate only, off, and back."""
         low = self.low()
         self.take(low)
         path = self.get("Group", self.call("GetClientByPID", "u", low.pid), CLIENT)
@@ -241,7 +241,7 @@ class MES(Ladder):
 
 
 class Gang(Ladder):
-    """A job on two GPUs, of which one is wanted."""
+    """A job on two GPUs, one of which is wanted."""
 
     gpus = "gfx90a,gfx90a"
 
@@ -260,7 +260,7 @@ class Gang(Ladder):
             t.finish()
 
     def test_each_by_itself(self):
-        """What is no gang loses only the GPU that is wanted; it becomes one, and none again, while it is held."""
+        """A job that is no gang loses only the wanted GPU; it becomes a gang, and none again, while it is held."""
         low, group = self.members()
         self.take(low[0])
         self.assertTrue(low[1].is_on())
@@ -313,7 +313,7 @@ class Adoption(Ladder):
             until(lambda: set(low.get("Level")) == {3})
             self.give_back(low)
             self.take(low)
-        # No other client wants the device: the first verdict of the new service lets it go.
+        # No other client wants the device: the first verdict of the new service releases the tenant.
         self.service.kill()
         self.high.edge(0)
         self.service.start()

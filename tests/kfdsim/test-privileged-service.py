@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Holds by privilege, end to end: a real xschedd, its holders, and a tenant that nothing else stops, on simulated
-GPUs."""
+"""Holds by privilege, end to end: a real xschedd, its holders, and a tenant that can be stopped by no other means, on
+simulated GPUs."""
 
 import glob
 import os
@@ -25,7 +25,7 @@ class Tenant(Program):
         return int(self.ask("count"))
 
     def stands_still(self):
-        """Sooner or later nothing is executed for the time of many dispatches."""
+        """Waits until nothing is executed for the time of many dispatches."""
 
         def still():
             before = self.count()
@@ -48,7 +48,7 @@ def program_of(pid):
 
 
 class Holds(Case):
-    """The service with the mode that the class says. A client of higher priority is ready when the test says so."""
+    """The service with the class's mode. A client of higher priority becomes ready when the test makes it."""
 
     mode = "criu"
     more = ""
@@ -241,7 +241,7 @@ class Criu(Holds):
         self.finish(*tenants)
 
     def test_undone_by_hand(self):
-        """What ExecStopPost= does."""
+        """The program of ExecStopPost=."""
         t = self.held_tenant()
         self.kill_all()
         subprocess.run([os.environ["HOLDER"], "undo", self.records], check=True, capture_output=True)
@@ -251,7 +251,7 @@ class Criu(Holds):
         self.finish(t)
 
     def test_bad_records(self):
-        """They are kept aside, and the service starts."""
+        """Bad records are kept aside, and the service starts."""
         t = self.held_tenant()
         good = open(glob.glob(f"{self.records}/hold-*[0-9]")[0], encoding="utf-8").read()
         self.release(t)
@@ -312,7 +312,7 @@ class Debug(Holds):
         self.finish(t)
 
     def test_all_killed(self):
-        """What a debugger suspended is resumed with its end."""
+        """Queues that a debugger suspended are resumed at its end."""
         t = self.held_tenant()
         self.kill_all()
         t.goes_on()
@@ -322,10 +322,10 @@ class Debug(Holds):
 
 
 class Refused(Holds):
-    """The gate is all there is; the tenant runs past it."""
+    """Only the gate is left; the tenant runs past it."""
 
     def start_other(self, command=()):
-        """Another service, and who is of higher priority there."""
+        """Another service, with a client of higher priority."""
         self.service.stop()
         self.service.command = list(command)
         self.service.start()
@@ -343,7 +343,7 @@ class Refused(Holds):
         self.refused(self.tenant_of_gpu(gpu=1), "MES")
 
     def test_contexts(self):
-        """As kernels from 7.0 on tell of them: neither call would hold more than one."""
+        """Several contexts, as reported by kernels from 7.0 on: neither call would hold more than one."""
         t = self.tenant_of_gpu()
         os.makedirs(f"{os.environ['KFDSIM_DIR']}/proc/{t.pid}/context_1/queues")
         self.refused(t, "more than one context")
@@ -359,7 +359,7 @@ class Refused(Holds):
         self.refused(self.tenant_of_gpu(), "CAP_SYS_PTRACE")
 
     def test_no_records(self):
-        """What cannot be written down is not done."""
+        """A hold that cannot be recorded is not made."""
         shutil.rmtree(self.records, ignore_errors=True)
         os.rmdir(os.path.dirname(self.records))
         t = self.tenant_of_gpu()

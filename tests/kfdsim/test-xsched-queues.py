@@ -46,12 +46,12 @@ def until(condition, what):
 
 
 class Tenant:
-    """A process that keeps its queues busy until it is told to end."""
+    """A process that keeps its queues busy until its end is requested."""
 
     def __init__(self, queues, gpu=0, layer=True):
         env = dict(os.environ)
         if layer:
-            # Before the simulator, and behind a sanitizer's library.
+            # Preloaded before the simulator, and after a sanitizer's library.
             *first, simulator = env["LD_PRELOAD"].split()
             env["LD_PRELOAD"] = " ".join([*first, LAYER, simulator])
         self.process = subprocess.Popen(

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A pyopencl program that forks in all the ways that Python has; prints what it computed.
+"""A pyopencl program that forks in all the ways that Python has, and prints its results.
 
-Needs only what Debian's python3-pyopencl brings. It writes the launches that libxsched saw, summed over all its
-processes, to the file that TEST_COUNTERS names."""
+Needs only Debian's python3-pyopencl. It writes the launches that libxsched saw, summed over all its processes, to the
+file that TEST_COUNTERS names."""
 
 import ctypes
 import multiprocessing
@@ -71,7 +71,7 @@ def fork(function):
 
 
 def main():
-    # Children that use OpenCL are forked before this process does: runtimes do not survive it, natively neither.
+    # Children that use OpenCL are forked before this process does: runtimes do not survive a fork, natively neither.
     for method in ("fork", "spawn"):
         with multiprocessing.get_context(method).Pool(2) as pool:
             print(method, pool.map(work, range(4)))

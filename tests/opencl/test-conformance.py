@@ -3,13 +3,13 @@
 """The OpenCL layer changes nothing that a program can see, whatever the scheduler does meanwhile.
 
 The same program runs natively and with the layer in force (as a loader layer, as a preload, as both), and has to print
-the same, byte for byte. And the counters of the library have to show that it really was in force.
+the same, byte for byte. The library's counters have to show that it really was in force.
 
 test-conformance.py alone|hostile|neighbour|processes|sanitized
 
-The environment says where things are: XSCHED_LAYER, XSCHED_FAKE_DIR (of the hostile libxsched), XSCHED_SESSION,
-XSCHEDCTL, and the test programs: TEST_CONFORMANCE, TEST_NEIGHBOUR, TEST_LIFECYCLE, TEST_NO_QUEUE; for `sanitized`
-TEST_SANITIZED, and XSCHED_KFD_LAYER."""
+The environment has the paths: XSCHED_LAYER, XSCHED_FAKE_DIR (of the hostile libxsched), XSCHED_SESSION, XSCHEDCTL, and
+the test programs: TEST_CONFORMANCE, TEST_NEIGHBOUR, TEST_LIFECYCLE, TEST_NO_QUEUE; for `sanitized` TEST_SANITIZED, and
+XSCHED_KFD_LAYER."""
 
 import atexit
 import os
@@ -23,7 +23,7 @@ LAYER = os.environ["XSCHED_LAYER"]
 CONFORMANCE = os.environ["TEST_CONFORMANCE"]
 DEADLINE = 120
 
-# Debian's own, which has pyopencl where that is packaged.
+# Debian's Python, which has pyopencl where that is packaged.
 PYTHON = "/usr/bin/python3"
 PYTHON_HAS_OPENCL = (
     subprocess.run([PYTHON, "-c", "import pyopencl"], stderr=subprocess.DEVNULL, check=False).returncode == 0
@@ -35,12 +35,13 @@ MODES = {
     "both": {"OPENCL_LAYERS": LAYER, "LD_PRELOAD": LAYER},
 }
 
-# No service there: what is not told otherwise must not find the host's.
+# An address without a service: programs must not find the host's.
 NOWHERE = {"XSCHED_BUS_ADDRESS": "unix:path=/nonexistent/bus"}
 
 
 def environment(**more):
-    """Ours without what would put anything in force. meson's LD_LIBRARY_PATH leads to the hostile library."""
+    """Our environment without the variables that put a layer in force. meson's LD_LIBRARY_PATH leads to the hostile
+    library."""
     env = {
         k: v
         for k, v in os.environ.items()
@@ -183,7 +184,7 @@ class Hostile(Case):
             **MODES["layer"],
         )
         self.run_program([CONFORMANCE, "in-order", "pipeline", "copies", "callbacks"], env)
-        # What is known complete makes room before it is reported: another bound's worth may be counted meanwhile.
+        # Launches known to be complete make room before they are reported: so up to twice the bound may be counted.
         self.assertLessEqual(read_numbers(report)[0]["most"], 8)
 
 
@@ -209,7 +210,7 @@ class Session(Case):
 
 
 class Inside:
-    """What a test does inside of its session. `programs` are ended with it."""
+    """The part of a test inside its session. `programs` are ended with it."""
 
     def __init__(self, mode):
         self.env = environment(XSCHED_BUS_ADDRESS=os.environ["XSCHED_BUS_ADDRESS"], **MODES[mode])
@@ -300,7 +301,8 @@ class Inside:
         return p.stdout.readline().strip()
 
     def held(self):
-        """A process whose worker stands at the gate. There is no event for that: three looks without progress."""
+        """Waits until the process's worker waits at the gate. No event tells of that: three looks without progress
+        count."""
         p = self.start([os.environ["TEST_LIFECYCLE"]], 90)
         assert p.stdout.readline() == "ready\n"
         self.control("suspend", str(p.pid))
@@ -314,7 +316,7 @@ class Inside:
         return p, counts[-1]
 
     def forgetful(self, mode):
-        """What counts is the environment that the program was started with."""
+        """The environment at the program's start counts."""
         self.env["TEST_FORGET"] = "1"
         p, _ = self.held()
         with open(f"/proc/{p.pid}/maps", encoding="utf-8") as f:
@@ -384,14 +386,14 @@ class Processes(Session):
 
 
 class Sanitized(Case):
-    """An application under AddressSanitizer, which fails for what it takes to be a leak, its own or ours."""
+    """An application under AddressSanitizer, which fails for each leak that it finds, its own or ours."""
 
     CASES = ("in-order", "pipeline", "copies", "callbacks")
 
     def setUp(self):
         super().setUp()
         os.mkdir(self.path("cache"))
-        # PoCL's compiler leaks; what it has made before is taken from here.
+        # PoCL's compiler leaks; so kernels compiled before are taken from here.
         self.run_sanitized(ASAN_OPTIONS="detect_leaks=0")
 
     def run_sanitized(self, **variables):

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """make-entries.py OUTPUT COMPILER...: the functions of a loader, from CL/cl_icd.h as the compiler reads it
 
-Of each entry of the dispatch table two functions, in assembler, because neither looks at more of its arguments than the
-first. The public one goes on to that entry of the first layer's table. The loader's own, which ends the chain,
-goes on to that entry of the table that the object has, which is its first argument; what has no object there is written
-by hand (loader.c), and so is what the loader does before the rest.
+For each entry of the dispatch table it makes two functions, in assembler, because they use only their first argument.
+The public one jumps to that entry of the first layer's table. The loader's own one, which ends the chain, jumps to that
+entry of the table of its first argument, an object. Functions without an object there, and those with work of the
+loader's own, are written by hand (loader.c).
 """
 
 import re
@@ -43,7 +43,7 @@ TYPES = {name: (result.strip(), parameters) for result, name, parameters in re.f
 
 
 def public(name, n):
-    """What starts the loader keeps its arguments, of which none has more than six."""
+    """A function that starts the loader saves its arguments, of which there are at most six."""
     start = "".join(f"push %{r}; " for r in REGISTERS) + "sub $8, %rsp; call loader_start; add $8, %rsp; "
     start += "".join(f"pop %{r}; " for r in reversed(REGISTERS))
     go = f"{start if name in STARTS else ''}mov loader_first(%rip), %rax; jmp *{8 * n}(%rax)"
