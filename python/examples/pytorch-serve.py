@@ -16,11 +16,16 @@ import xsched
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
+def infer(model: torch.nn.Module, x: torch.Tensor) -> torch.Tensor:
+    """In a thread of its own: the mode is the thread's, and the training goes on in the other one."""
+    with torch.inference_mode():
+        return model(x).cpu()
+
+
 @xsched.priority(0)
 async def answer(model: torch.nn.Module, x: torch.Tensor) -> torch.Tensor:
     """Requests are above the training: during a request the process is not lowered."""
-    with torch.inference_mode():
-        return await asyncio.to_thread(lambda: model(x).cpu())
+    return await asyncio.to_thread(infer, model, x)
 
 
 @xsched.priority(-20)

@@ -3,17 +3,13 @@
 
 WITHIN = 0.1
 GPU_NOTE = (
-    "A GPU's runtime calls back late, so time is what passes between completions that are noticed soon "
-    "(`opencl-guess.h`), unless a program has enabled profiling: then its launches' own stamps are read "
-    "(`opencl-stamps.h`), which this table was made before. By estimate two things are in it that are not the "
-    "launch's. A synchronous program's launch has the way to the device and back in it, some 5 us, and here the cost "
-    "of the stamps that the program itself takes, 8 us: 20 us look like 33. And synchronous programs of one weight are "
-    "let into each other's gaps, since nobody would gain if the device stood still for them: what others have on the "
-    "device meanwhile is in the time from a launch to its end. Only stamps tell that apart. By stamps, on an H100 "
-    "(2026-11-25, 0.5 s each; 20 ms kernels were not followed then, which is mended and was not measured again): 20 "
-    "us sync beside "
-    "an equal 18.3 us of 18.4, 0.1 ms 97.8 of 98.5, 1 ms 997.3 of 997.3; alone 20.1 of 20.1, 99.9 of 99.8, 999.8 of "
-    "1000.0.\n\n"
+    "These programs have enabled profiling, so their launches' own stamps are read (`opencl-stamps.h`). A GPU's runtime "
+    "calls back late; of a program without profiling the time is what passes between completions that are noticed soon "
+    "(`opencl-guess.h`), and that has two things in it that are not the launch's. A synchronous program's launch has the "
+    "way to the device and back in it, some 5 us. And synchronous programs of one weight are let into each other's gaps, "
+    "since nobody would gain if the device stood still for them: what others have on the device meanwhile is in the time "
+    "from a launch to its end. Measured that way on 2026-11-23, at 3263594, 25 of 40 were within 10 %: all but one of "
+    "the deep ones, and of the synchronous ones few.\n\n"
 )
 
 

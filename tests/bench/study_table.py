@@ -44,8 +44,6 @@ def render_study(record, table):
         f"{data['shared']['p99_us']:.0f} us). The overhead is what the batch job gets done less than unscheduled; "
         "in turns of equals it includes the turns of the other.\n\n"
     )
-    if not data["gpu"]:
-        text += "No GPU has been measured with this script yet: it runs there unchanged, from a bundle.\n\n"
     head = ["p50 us", "p99 us", "p99 to alone", "overhead"]
     text += table(["in flight", *head], rows_of(data, "bounds")) + "\n"
     text += table(["time slice", *head], rows_of(data, "slices")) + "\n"
