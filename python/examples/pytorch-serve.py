@@ -39,7 +39,7 @@ async def train(model: torch.nn.Module, steps: int) -> float:
         loss.backward()
         optimizer.step()
         await asyncio.sleep(0)
-    return float(loss)
+    return loss.item()
 
 
 def urgent(stack: contextlib.ExitStack, reason: str) -> None:
