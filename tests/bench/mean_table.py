@@ -3,13 +3,13 @@
 
 WITHIN = 0.1
 GPU_NOTE = (
-    "These programs have enabled profiling, so their launches' own stamps are read (`opencl-stamps.h`). A GPU's runtime "
-    "calls back late; of a program without profiling the time is what passes between completions that are noticed soon "
-    "(`opencl-guess.h`), and that has two things in it that are not the launch's. A synchronous program's launch has the "
-    "way to the device and back in it, some 5 us. And synchronous programs of one weight are let into each other's gaps, "
-    "since nobody would gain if the device stood still for them: what others have on the device meanwhile is in the time "
-    "from a launch to its end. Measured that way on 2026-11-23, at 3263594, 25 of 40 were within 10 %: all but one of "
-    "the deep ones, and of the synchronous ones few.\n\n"
+    "These programs have enabled profiling, so their launches' own stamps are read (`opencl-stamps.h`). A GPU's "
+    "runtime calls back late; of a program without profiling the time is what passes between completions that are "
+    "noticed soon (`opencl-guess.h`), and that has two things in it that are not the launch's. A synchronous "
+    "program's launch has the way to the device and back in it, some 5 us. And synchronous programs of one weight "
+    "are let into each other's gaps, since nobody would gain if the device stood still for them: what others have "
+    "on the device meanwhile is in the time from a launch to its end. Measured that way on 2026-11-23, at "
+    "3263594, 25 of 40 were within 10 %: all but one of the deep ones, and of the synchronous ones few.\n\n"
 )
 
 
