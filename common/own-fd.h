@@ -30,15 +30,18 @@ static inline int own_fd_copy(int fd) {
         return copy < 0 ? negative_errno() : copy;
 }
 
-/* What the file is that has this number: the same for as long as it is ours. Eventfds are all the same to this. 0:
- * there is none. */
+/* What the file is that has this number: the same for as long as it is ours. Eventfds are all the same to this. Returns
+ * 0 and errno when that cannot be known. */
 static inline uint64_t own_fd_mark(int fd) {
-        PROTECT_ERRNO;
         struct stat st;
 
-        return fd >= 0 && fd_status(fd, &st) >= 0 ? ((uint64_t) st.st_dev << 32 ^ (uint64_t) st.st_ino) | 1 : 0;
+        return fd_status(fd, &st) < 0 ? 0 : ((uint64_t) st.st_dev << 32 ^ (uint64_t) st.st_ino) | 1;
 }
 
+/* Where a sandbox lets nobody know, it is believed to be ours. */
 static inline bool own_fd_is(int fd, uint64_t mark) {
-        return mark != 0 && own_fd_mark(fd) == mark;
+        PROTECT_ERRNO;
+        uint64_t now = own_fd_mark(fd);
+
+        return fd >= 0 && (now == 0 ? errno != EBADF : mark == 0 || now == mark);
 }

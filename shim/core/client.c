@@ -80,6 +80,8 @@ uint64_t client_queues(void) {
 
 /* Stored off by one, so that zeroed memory says "none". */
 void client_set_fd(ClientFd which, int fd) {
+        PROTECT_ERRNO;
+
         atomic_store_explicit(&client.marks[which], own_fd_mark(fd), memory_order_relaxed);
         atomic_store_explicit(&client.fds[which], fd < 0 ? 0 : fd + 1, memory_order_seq_cst);
 }

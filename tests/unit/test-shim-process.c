@@ -5,12 +5,15 @@
  */
 
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "common/own-fd.h"
 #include "shim-cases.h"
 
 #define FDS_MAX 1024
@@ -139,6 +142,35 @@ static void case_fork_with_our_numbers(void) {
                 _exit(0);
         }
         CHECK(wait_for(s, parent) == 0);
+}
+
+/* A sandbox in which no process may ask what a descriptor is. Its own are believed to be its own. */
+static void case_sandbox(void) {
+        struct sock_filter filter[] = {
+                        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+                        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_newfstatat, 1, 0),
+                        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_fstat, 0, 1),
+                        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+                        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        };
+        struct sock_fprog program = {.len = ELEMENTSOF(filter), .filter = filter};
+        FakeScheduler *s = scheduler();
+
+        pid_t pid = fork();
+        if (pid == 0) {
+                uint64_t mark = own_fd_mark(STDERR_FILENO);
+                CHECK(own_fd_is(STDERR_FILENO, mark) && !own_fd_is(STDERR_FILENO, mark ^ 2));
+                CHECK(!own_fd_is(FDS_MAX - 1, mark) && !own_fd_is(FDS_MAX - 1, 0));
+                CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+                CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+                CHECK(own_fd_is(STDERR_FILENO, mark) && own_fd_is(STDERR_FILENO, own_fd_mark(STDERR_FILENO)));
+                queue((XschedQueueInfo){});
+                for (;;)
+                        (void) pause();
+        }
+        CHECK(scheduler_until(s, s->n_clients > 0)); /* it gets as far as that; the page it cannot take */
+        CHECK(kill(pid, SIGKILL) == 0);
+        (void) wait_for(s, pid);
 }
 
 /* A child without fork handlers, as of a language runtime that calls the kernel itself. */
@@ -293,6 +325,7 @@ static const BusCase cases[] = {
                 CASE(fork),
                 CASE(fork_lifeline),
                 CASE(fork_with_our_numbers),
+                CASE(sandbox),
                 CASE(fork_in_the_middle),
 #ifndef __SANITIZE_THREAD__ /* ThreadSanitizer takes the parent's threads for the child's */
                 CASE(bare_clone),
