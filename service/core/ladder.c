@@ -219,7 +219,7 @@ static bool look_who_flies(Entity *e) {
 }
 
 /* Returns whether that has changed for a client of the entity. */
-static bool entity_choose(Entity *e, uint64_t now) {
+static bool entity_choose_level(Entity *e, uint64_t now) {
         PreemptionInput in = entity_input(e, now);
         uint64_t patience = preemption_patience(&in);
 
@@ -238,7 +238,7 @@ bool ladder_set_held(Entity *e, bool held, uint64_t now) {
 
         if (held && !was_held) {
                 e->held_since = now;
-                (void) entity_choose(e, now);
+                (void) entity_choose_level(e, now);
         } else if (!held) {
                 e->held_since = 0;
                 e->review_at = NSEC_INFINITY;
@@ -278,7 +278,8 @@ bool ladder_review(Entity *e, uint64_t now) {
                 return look_who_flies(e);
         }
         PreemptionChoice before = e->choice;
-        return entity_choose(e, now) || before.level != e->choice.level || before.privileged != e->choice.privileged;
+        return entity_choose_level(e, now) || before.level != e->choice.level ||
+                        before.privileged != e->choice.privileged;
 }
 
 /* A suspension is long, so the queue is taken off the device as far as its driver can. */

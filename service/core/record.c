@@ -54,7 +54,7 @@ struct Record {
 
 /* --- users and names --- */
 
-static RecordUser *user_get(Record *r, uint64_t user) {
+static RecordUser *record_user_get(Record *r, uint64_t user) {
         RecordUser *u;
 
         HASH_FIND(hh, r->users, &user, sizeof(user), u);
@@ -68,7 +68,7 @@ static RecordUser *user_get(Record *r, uint64_t user) {
         return u;
 }
 
-static void user_gc(Record *r, RecordUser *u) {
+static void record_user_gc(Record *r, RecordUser *u) {
         if (u->n_names > 0 || u->n_pending > 0)
                 return;
         HASH_DEL(r->users, u);
@@ -83,14 +83,14 @@ static void name_unref(Record *r, RecordName *n) {
         HASH_FIND(hh, r->users, &n->user, sizeof(n->user), u);
         if (u) {
                 u->n_names--;
-                user_gc(r, u);
+                record_user_gc(r, u);
         }
         HASH_DEL(r->names, n);
         free(n);
 }
 
 /* Returns NULL when there are too many names. */
-static RecordName *name_get(Record *r, const char *text, uint64_t user) {
+static RecordName *record_name_get(Record *r, const char *text, uint64_t user) {
         size_t length = strlen(text);
         RecordUser *u;
         RecordName *n;
@@ -100,12 +100,12 @@ static RecordName *name_get(Record *r, const char *text, uint64_t user) {
                 n->n_refs++;
                 return n;
         }
-        u = user_get(r, user);
+        u = record_user_get(r, user);
         if (!u || u->n_names >= RECORD_USER_NAMES_MAX || HASH_COUNT(r->names) >= RECORD_NAMES_MAX)
                 return NULL;
         n = malloc(sizeof(*n) + length + 1);
         if (!n) {
-                user_gc(r, u);
+                record_user_gc(r, u);
                 return NULL;
         }
         *n = (RecordName){.user = user, .n_refs = 1};
@@ -117,7 +117,7 @@ static RecordName *name_get(Record *r, const char *text, uint64_t user) {
 
 /* --- what is added --- */
 
-static unsigned device_get(Record *r, const char *id, uint64_t user) {
+static unsigned record_device_get(Record *r, const char *id, uint64_t user) {
         for (unsigned i = 0; i < r->n_devices; i++)
                 if (streq(r->devices[i].id, id))
                         return i;
@@ -152,12 +152,12 @@ static PendingGroup *pending_get(Record *r, unsigned device, const char *id, con
         HASH_FIND(hh, r->pending, key, size, p);
         if (p || HASH_COUNT(r->pending) >= RECORD_PENDING_MAX)
                 return p;
-        u = user_get(r, user);
+        u = record_user_get(r, user);
         if (!u || u->n_pending >= RECORD_USER_GROUPS_MAX)
                 return NULL;
         p = malloc(sizeof(*p) + size + 1);
         if (!p) {
-                user_gc(r, u);
+                record_user_gc(r, u);
                 return NULL;
         }
         *p = (PendingGroup){.user = user, .device = device, .key_size = size};
@@ -179,7 +179,7 @@ void record_add(Record *r, const char *device, const char *group, uint64_t user,
                 const uint64_t us[static _RECORD_TIME_MAX]) {
         if (!is_anything(us, _RECORD_TIME_MAX))
                 return;
-        unsigned i = device_get(r, device, user);
+        unsigned i = record_device_get(r, device, user);
         if (i == UINT_MAX)
                 return;
         PendingGroup *p = pending_get(r, i, device, group, user);
@@ -192,7 +192,7 @@ void record_add(Record *r, const char *device, const char *group, uint64_t user,
 void record_add_device(Record *r, const char *device, uint64_t user, const uint64_t us[static _RECORD_USE_MAX]) {
         if (!is_anything(us, _RECORD_USE_MAX))
                 return;
-        unsigned i = device_get(r, device, user);
+        unsigned i = record_device_get(r, device, user);
         if (i == UINT_MAX)
                 return;
         r->devices[i].user = user;
@@ -260,7 +260,7 @@ static unsigned choose_devices(Record *r) {
                 order[i]->rank = i > 0 && order[i - 1]->user == order[i]->user ? order[i - 1]->rank + 1 : 0;
         qsort(order, r->n_devices, sizeof(*order), compare_devices_by_rank);
         for (unsigned i = 0; i < r->n_devices && n < RECORD_DEVICES_MAX; i++) {
-                order[i]->name = name_get(r, order[i]->id, order[i]->user);
+                order[i]->name = record_name_get(r, order[i]->id, order[i]->user);
                 order[i]->taken = order[i]->name;
                 n += order[i]->taken;
         }
@@ -280,7 +280,7 @@ static unsigned choose_groups(Record *r, PendingGroup **order, RecordName **name
         qsort(order, n, sizeof(*order), compare_by_rank);
         for (unsigned i = 0; i < n; i++) {
                 PendingGroup *p = order[i];
-                RecordName *name = n_named < RECORD_GROUPS_MAX ? name_get(r, p->group, p->user) : NULL;
+                RecordName *name = n_named < RECORD_GROUPS_MAX ? record_name_get(r, p->group, p->user) : NULL;
 
                 if (name)
                         order[n_named++] = p;
@@ -335,7 +335,7 @@ static void pending_clear(Record *r) {
                 HASH_FIND(hh, r->users, &p->user, sizeof(p->user), u);
                 if (u) {
                         u->n_pending--;
-                        user_gc(r, u);
+                        record_user_gc(r, u);
                 }
                 HASH_DEL(r->pending, p);
                 free(p);
