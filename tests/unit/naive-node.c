@@ -52,15 +52,14 @@ static bool is_below(const PolicyNode *n, const PolicyNode *above) {
 }
 
 static uint32_t places_of(const PolicyNode *n) {
+        bool any[NAIVE_TIERS] = {};
         uint32_t places = 0;
 
-        for (int t = 0; t < NAIVE_TIERS; t++) {
-                bool any = false;
-
-                FOR_EACH(n->p, e)
-                        any = any || (e->tier == t && is_below(e->node, n));
-                places += any ? naive_places(n, t) : 0;
-        }
+        FOR_EACH(n->p, e)
+                if (is_below(e->node, n))
+                        any[e->tier] = true;
+        for (int t = 0; t < NAIVE_TIERS; t++)
+                places += any[t] ? naive_places(n, t) : 0;
         return places;
 }
 

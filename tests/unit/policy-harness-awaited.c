@@ -14,7 +14,7 @@ size_t harness_count_awaited(const Harness *h, int priority) {
         size_t n = 0;
 
         for (size_t i = 0; i < h->n; i++)
-                n += is_awaited(h->jobs[i]) && job_level(h->jobs[i]) == priority;
+                n += is_awaited(h->jobs[i]) && h->jobs[i]->level == priority;
         return n;
 }
 
@@ -22,8 +22,8 @@ bool harness_may_await_above(const Harness *h, int priority) {
         for (size_t i = 0; i < h->n; i++) {
                 const Job *j = h->jobs[i];
 
-                if (j->ready && j->grant.verdict == VERDICT_HOLD && job_level(j) > priority &&
-                                harness_count_awaited(h, job_level(j)) > 0)
+                if (j->ready && j->grant.verdict == VERDICT_HOLD && j->level > priority &&
+                                harness_count_awaited(h, j->level) > 0)
                         return true;
         }
         return false;
@@ -37,7 +37,7 @@ void harness_check_awaited(const Harness *h, int top, size_t n_running) {
         for (size_t i = 0; i < h->n; i++) {
                 const Job *j = h->jobs[i];
 
-                if (job_runs(j) && job_level(j) == top && j->granted_step == h->step && !j->granted_from_tail &&
+                if (job_runs(j) && j->level == top && j->granted_step == h->step && !j->granted_from_tail &&
                                 j->waited_ns < h->config.starve_ns)
                         CHECK(h, n_running + n_tails <= h->config.concurrency + n_owed);
         }

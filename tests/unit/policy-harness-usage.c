@@ -39,6 +39,8 @@ static bool is_blocked(const Job *j) {
         const Harness *h = j->h;
         size_t tails = 0, running = 0, later = 0, waiting;
 
+        if (!job_runs(j) || !next_drainer(h, 0))
+                return false;
         for (size_t i = 0; i < h->n; i++) {
                 tails += has_tail(h->jobs[i]);
                 running += job_runs(h->jobs[i]);
@@ -46,7 +48,7 @@ static bool is_blocked(const Job *j) {
         }
         waiting = tails + running > h->config.concurrency ? tails + running - h->config.concurrency : 0;
         waiting = MIN(waiting, tails);
-        return job_runs(j) && later < waiting;
+        return later < waiting;
 }
 
 static bool job_has_device(const Job *j) {

@@ -131,12 +131,6 @@ static bool job_is_guaranteed(const Job *j) {
         return false;
 }
 
-/* Whether the job surely counts as ready: it has work, and no maximum stops it. A held job with a maximum on its path
- * may be stopped. */
-static bool job_counts(const Job *j) {
-        return j->ready && job_level(j) >= j->h->outside && (!job_is_limited(j) || j->grant.verdict == VERDICT_RUN);
-}
-
 static bool harness_has(const Harness *h, bool max) {
         for (size_t i = 0; i < h->n_nodes; i++)
                 if ((max ? h->nodes[i]->settings.max : h->nodes[i]->settings.min) > 0)
@@ -303,35 +297,45 @@ static int highest_priority(const Harness *h, bool ready_only) {
         int best = POLICY_PRIORITY_MIN - 1;
 
         for (size_t i = 0; i < h->n; i++)
-                if (job_counts(h->jobs[i]) || !ready_only)
-                        best = MAX(best, job_level(h->jobs[i]));
+                if (h->jobs[i]->counts || !ready_only)
+                        best = MAX(best, h->jobs[i]->level);
         return best;
+}
+
+/* Notes of each job what several of the checks ask. */
+static void look_at_jobs(Harness *h) {
+        h->minima = harness_has(h, false);
+        h->maxima = harness_has(h, true);
+        for (size_t i = 0; i < h->n; i++) {
+                Job *j = h->jobs[i];
+
+                j->level = job_level(j);
+                j->is_limited = h->maxima && job_is_limited(j);
+                /* A held job with a maximum on its path may be stopped. */
+                j->counts = j->ready && j->level >= h->outside && (!j->is_limited || j->grant.verdict == VERDICT_RUN);
+                j->may_be_kept = !j->ready && j->idle_from_run_ns != NSEC_INFINITY && j->grant.verdict == VERDICT_RUN &&
+                                (h->reconfigured || h->now_ns < j->idle_from_run_ns + h->config.linger_ns);
+        }
+        h->top_level = highest_priority(h, true);
 }
 
 static size_t count_ready(const Harness *h, int priority, bool running_only) {
         size_t n = 0;
 
-        for (size_t i = 0; i < h->n; i++)
-                n += job_counts(h->jobs[i]) && job_level(h->jobs[i]) == priority &&
-                                (!running_only || job_runs(h->jobs[i]));
-        return n;
-}
+        for (size_t i = 0; i < h->n; i++) {
+                const Job *j = h->jobs[i];
 
-/* Whether a place may be kept empty for this job: it ran, and stopped at most linger_ns ago. */
-static bool may_be_kept(const Harness *h, const Job *j) {
-        return !j->ready && j->idle_from_run_ns != NSEC_INFINITY && j->grant.verdict == VERDICT_RUN &&
-                        (h->reconfigured || h->now_ns < j->idle_from_run_ns + h->config.linger_ns);
+                n += j->counts && j->level == priority && (!running_only || job_runs(j));
+        }
+        return n;
 }
 
 /* The number of the tier's jobs, or of the jobs above it, for which places may be kept. */
 static size_t count_kept(const Harness *h, int priority, bool above) {
         size_t n = 0;
 
-        for (size_t i = 0; i < h->n; i++) {
-                int p = job_level(h->jobs[i]);
-
-                n += may_be_kept(h, h->jobs[i]) && (above ? p > priority : p == priority);
-        }
+        for (size_t i = 0; i < h->n; i++)
+                n += h->jobs[i]->may_be_kept && (above ? h->jobs[i]->level > priority : h->jobs[i]->level == priority);
         return n;
 }
 
@@ -356,22 +360,22 @@ static const Job *find_guaranteed(const Harness *h, int top) {
         for (size_t i = 0; i < h->n; i++) {
                 const Job *j = h->jobs[i];
 
-                if (job_runs(j) && job_is_guaranteed(j) && (job_level(j) < top) && j->waited_ns < h->config.starve_ns)
+                if (job_runs(j) && job_is_guaranteed(j) && j->level < top && j->waited_ns < h->config.starve_ns)
                         return j;
         }
         return NULL;
 }
 
 static void check_running(Harness *h) {
-        bool minima = harness_has(h, false);
-        int top = highest_priority(h, true);
+        bool minima = h->minima;
+        int top = h->top_level;
         const Job *guaranteed = minima ? find_guaranteed(h, top) : NULL;
         size_t n_top = count_ready(h, top, false), n_running = count_ready(h, top, true), n_owed = 0;
         size_t should = MIN(n_top, (size_t) h->config.concurrency);
 
         for (size_t i = 0; i < h->n; i++) {
-                h->seen.n_stopped += h->jobs[i]->ready && !job_counts(h->jobs[i]);
-                if (job_runs(h->jobs[i]) && job_level(h->jobs[i]) < top && h->jobs[i] != guaranteed) {
+                h->seen.n_stopped += h->jobs[i]->ready && !h->jobs[i]->counts;
+                if (job_runs(h->jobs[i]) && h->jobs[i]->level < top && h->jobs[i] != guaranteed) {
                         n_owed++;
                         if (!minima)
                                 check_owed(h, h->jobs[i]);
@@ -428,14 +432,13 @@ static void note_contention(Harness *h) {
 /* Whether the tier's places are all taken or may be kept, and other jobs wanted them shortly before, or the tier was
  * not the highest. */
 static bool is_taken(const Harness *h, int tier) {
-        size_t n = count_ready(h, tier, true) + count_kept(h, tier, false) + harness_count_awaited(h, tier) +
-                        harness_has(h, false);
+        size_t n = count_ready(h, tier, true) + count_kept(h, tier, false) + harness_count_awaited(h, tier) + h->minima;
 
         return n >= h->config.concurrency && h->now_ns < MAX(h->may_be_contended_ns, h->highest_since_ns) + RECENT_NS;
 }
 
 static void check_idle(Harness *h) {
-        int highest = highest_priority(h, false), top = highest_priority(h, true);
+        int highest = h->highest, top = h->top_level;
         bool nobody_ready = top < POLICY_PRIORITY_MIN;
         size_t n_idle = 0, n_advanced = 0, n_others = 0, n_tails = 0,
                n_kept = count_kept(h, POLICY_PRIORITY_MIN - 1, true);
@@ -447,13 +450,13 @@ static void check_idle(Harness *h) {
                         continue;
                 CHECK(h, j->drain_order == 0 || j->grant.verdict == VERDICT_HOLD);
                 n_tails += j->drain_order > 0;
-                if (job_level(j) == highest) {
+                if (j->level == highest) {
                         n_idle++;
                         n_advanced += j->grant.verdict == VERDICT_RUN;
                 } else if (j->grant.verdict == VERDICT_RUN) {
                         n_others++;
                         CHECK(h, j->idle_from_run_ns != NSEC_INFINITY);
-                        CHECK(h, nobody_ready || job_level(j) > top || may_be_kept(h, j) || harness_has(h, true));
+                        CHECK(h, nobody_ready || j->level > top || j->may_be_kept || h->maxima);
                 }
         }
         h->seen.n_many_idle += n_idle > POLICY_ADVANCE_MAX;
@@ -464,18 +467,18 @@ static void check_idle(Harness *h) {
         bool missed = highest >= POLICY_PRIORITY_MIN &&
                         h->maybe_missed[highest - POLICY_PRIORITY_MIN] >= POLICY_ADVANCE_MISSES;
         CHECK(h,
-                        harness_has(h, true) || is_taken(h, highest) || highest < h->outside || missed ||
+                        h->maxima || is_taken(h, highest) || highest < h->outside || missed ||
                                         n_advanced + n_tails >= MIN(n_idle, (size_t) POLICY_ADVANCE_MAX));
         CHECK(h, n_advanced + n_others <= MIN(n_idle, (size_t) POLICY_ADVANCE_MAX) + 1 + n_kept);
 }
 
 static void check_thresholds(Harness *h) {
-        int highest = highest_priority(h, false);
+        int highest = h->highest;
         size_t n_highest = 0;
-        bool minima = harness_has(h, false), maxima = harness_has(h, true);
+        bool minima = h->minima, maxima = h->maxima;
 
         for (size_t i = 0; i < h->n; i++)
-                n_highest += job_level(h->jobs[i]) == highest;
+                n_highest += h->jobs[i]->level == highest;
 
         for (size_t i = 0; i < h->n; i++) {
                 const Job *j = h->jobs[i];
@@ -484,7 +487,7 @@ static void check_thresholds(Harness *h) {
                 if (j->grant.verdict == VERDICT_HOLD)
                         continue;
                 CHECK(h, j->grant.threshold == own || j->grant.threshold == 0);
-                if (job_level(j) < highest || job_is_limited(j) || (minima && h->n > 1))
+                if (j->level < highest || j->is_limited || (minima && h->n > 1))
                         CHECK(h, j->grant.threshold == own);
                 else if (maxima || highest < h->outside)
                         continue; /* the contending jobs depend on the stopped ones */
@@ -501,10 +504,10 @@ static void check_thresholds(Harness *h) {
 /* The policy asks for no wake-up where time alone changes nothing: no job is held, none will be held at the end of an
  * owed turn, and none waits for the end of a tail. */
 static void check_wake(const Harness *h) {
-        int top = highest_priority(h, true);
+        int top = h->top_level;
         size_t n_top = count_ready(h, top, false), n_ready = 0;
         /* In the turn of a minimum; tree keeps nothing below its top level then. */
-        bool in_turn = h->ops != &policy_tree_ops && harness_has(h, false);
+        bool in_turn = h->ops != &policy_tree_ops && h->minima;
         int kept_from = in_turn ? POLICY_LEVEL_NONE : top - 1;
         bool tails = false;
 
@@ -513,8 +516,7 @@ static void check_wake(const Harness *h) {
                 tails = tails || h->jobs[i]->drain_order > 0;
         }
         CHECK(h, h->wake_ns > h->now_ns);
-        if (n_ready == n_top && n_ready <= h->config.concurrency && !may_linger(h, kept_from) && !tails &&
-                        !harness_has(h, true))
+        if (n_ready == n_top && n_ready <= h->config.concurrency && !may_linger(h, kept_from) && !tails && !h->maxima)
                 CHECK(h, h->wake_ns == NSEC_INFINITY);
         if (n_ready > 0 && count_ready(h, top, true) == 0 && h->outside == POLICY_LEVEL_NONE)
                 CHECK(h, h->wake_ns != NSEC_INFINITY);
@@ -528,7 +530,7 @@ static void check_bounded_wait(Harness *h) {
         if (h->late || h->reconfigured || h->config.starve_run_ns == 0)
                 return;
         for (size_t i = 0; i < h->n; i++)
-                if (h->jobs[i]->ready && h->jobs[i]->grant.verdict == VERDICT_HOLD && !job_is_limited(h->jobs[i]))
+                if (h->jobs[i]->ready && h->jobs[i]->grant.verdict == VERDICT_HOLD && !h->jobs[i]->is_limited)
                         CHECK(h, h->now_ns - h->jobs[i]->held_since_ns <= harness_longest_wait(h, h->jobs[i]));
 }
 
@@ -580,6 +582,7 @@ void harness_dispatch(Harness *h) {
         if (!h->reconfigured)
                 CHECK(h, h->n_got <= grants_bound(h));
         h->n_new = 0;
+        look_at_jobs(h);
         check_running(h);
         note_contention(h);
         check_idle(h);

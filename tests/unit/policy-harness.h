@@ -62,6 +62,12 @@ typedef struct Job {
         bool granted_from_tail;    /* ... and whether it drained then */
         uint64_t ready_ns;         /* expected accounts: ready time in all, ... */
         PolicyUsage usage;         /* ... and its parts */
+
+        /* Set when a dispatch is checked, during which none of these changes. */
+        int level;        /* job_level() */
+        bool is_limited;  /* the job's path has a maximum */
+        bool counts;      /* the job surely counts as ready: it has work, and no maximum stops it */
+        bool may_be_kept; /* a place may be kept empty for this job: it ran, and stopped at most linger_ns ago */
 } Job;
 
 typedef struct HarnessGrant {
@@ -102,10 +108,12 @@ struct Harness {
         HarnessGrant got[HARNESS_JOBS_MAX * 2], want[HARNESS_JOBS_MAX * 2];
         size_t n_got, n_want, n_new;
 
-        bool late;         /* a dispatch came later than asked for: bounds on time do not hold */
-        bool reconfigured; /* times were changed under way: bounds on time do not hold */
-        int highest;       /* priority registered */
-        int outside;       /* highest priority on other devices */
+        bool late;           /* a dispatch came later than asked for: bounds on time do not hold */
+        bool reconfigured;   /* times were changed under way: bounds on time do not hold */
+        int highest;         /* priority registered */
+        int top_level;       /* highest level of a job that counts, while a dispatch is checked */
+        bool minima, maxima; /* any node has one, while a dispatch is checked */
+        int outside;         /* highest priority on other devices */
         uint64_t highest_since_ns;
         unsigned maybe_missed[POLICY_PRIORITY_MAX - POLICY_PRIORITY_MIN + 1]; /* who came in a row, of each level, when
                                                                                  not all could be granted in advance */

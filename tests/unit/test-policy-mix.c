@@ -26,7 +26,8 @@
 #define WARM_UP         (1 * NSEC_PER_SEC)
 #define LONG_RUN        (10 * NSEC_PER_SEC)
 #define SHORT_RUN       (4 * NSEC_PER_SEC)
-#define RUN             (SANITIZED ? 3 * NSEC_PER_SEC : share_ns > 0 ? SHORT_RUN : LONG_RUN)
+#define SANITIZED_RUN   (3 * NSEC_PER_SEC / 2)
+#define RUN             (SANITIZED ? SANITIZED_RUN : share_ns > 0 ? SHORT_RUN : LONG_RUN)
 #define TOLERANCE       0.03
 #define QUICK_TOLERANCE 0.05
 

@@ -113,7 +113,7 @@ static void test_sleepers(void **state) {
                 Random r = {.state = seed};
                 uint32_t slots = (uint32_t) random_log(&r, 1, 4);
                 PolicyConfig c = no_floor(slots, random_log(&r, 500000, 5 * NSEC_PER_MSEC));
-                uint64_t ns = 4 * NSEC_PER_SEC;
+                uint64_t ns = (SANITIZED ? 2 : 4) * NSEC_PER_SEC;
                 Device d = {.n = random_range(&r, 2, 8)};
 
                 c.linger_ns = 0; /* the fluid device keeps no places */
@@ -198,7 +198,7 @@ static void test_tiers(void **state) {
                 Random r = {.state = seed};
                 PolicyConfig c = no_floor(1, random_log(&r, 200000, 5 * NSEC_PER_MSEC));
                 Device d = {.n = 4};
-                uint64_t ns = 10 * NSEC_PER_SEC, left = ns;
+                uint64_t ns = (SANITIZED ? 4 : 10) * NSEC_PER_SEC, left = ns;
 
                 c.linger_ns = 0;
                 d.workers[0] = random_worker(&r);
@@ -234,7 +234,7 @@ static void test_floor(void **state) {
                 Random r = {.state = seed};
                 PolicyConfig c = POLICY_CONFIG_DEFAULT;
                 Device d = {.n = random_range(&r, 2, 10)};
-                uint64_t periods = 200, ns, low_ns = 0;
+                uint64_t periods = SANITIZED ? 80 : 200, ns, low_ns = 0;
 
                 c.starve_ns = random_log(&r, 20 * NSEC_PER_MSEC, NSEC_PER_SEC);
                 c.starve_run_ns = c.starve_ns / 20;
