@@ -115,22 +115,33 @@ class Short(ClusterCase):
         """Its slurmd has processes of its own, and the host's cgroups, in which its scope is below the container's:
         what is used there is counted as on a host."""
         box = "/machine.slice/box.scope"
+        os.makedirs(f"/sys/fs/cgroup{box}/init")
+        self.check_box(box, "", f"/sys/fs/cgroup{box}/init")
+
+    def test_node_in_a_container_with_its_own_cgroups(self):
+        """It sees nothing above its own cgroup: where that is it is told by the host's systemd."""
+        cgroups = "umount -R /sys/fs/cgroup; mount -t cgroup2 none /sys/fs/cgroup; mkdir /sys/fs/cgroup/init; "
+        self.check_box("/machine.slice/own.service", cgroups, "/sys/fs/cgroup/init", "--cgroup")
+
+    def check_box(self, box, prepare, init, *namespaces):
         write("/etc/slurm/cgroup.conf", "CgroupPlugin=cgroup/v2\nIgnoreSystemd=yes\n")
         run("systemctl", "stop", "test-n1")
         # A file system of its own would not have the booted system's.
         run("cp", "/proc/sys/kernel/random/boot_id", "/run/bootid")
-        os.makedirs(f"/sys/fs/cgroup{box}/init")
-        enter = f"echo 0 >/sys/fs/cgroup{box}/init/cgroup.procs"
+        enter = f"{prepare}echo 0 >{init}/cgroup.procs"
         enter += "; mount --bind /run/bootid /proc/sys/kernel/random/boot_id"
         node = f"LD_PRELOAD={cluster.HIDE} slurmd -D -N n1 & wait"
-        command = f"exec unshare --pid --fork --kill-child --mount-proc sh -c '{enter}; {node}'"
-        cluster.start_unit("test-box", "sh", "-c", command, options=["-p", "KillMode=process"])
+        unshare = " ".join(["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", *namespaces])
+        command = f"exec {unshare} sh -c '{enter}; {node}'"
+        options = ["-p", "KillMode=process", "-p", "Delegate=yes", "--slice=machine.slice"]
+        cluster.start_unit(os.path.basename(box).split(".")[0], "sh", "-c", command, options=options)
         scope = f"{box}/system.slice/n1_slurmstepd.scope"
         until(lambda: os.path.exists(f"/sys/fs/cgroup{scope}"), "the node in the container")
         self.addCleanup(self.start_node_again, box)
         other, _ = self.task("-p", "other", "-w", "n2")
-        task, client = self.task("-p", "other", "-w", "n1", "-J", "boxed")
-        job = self.number_of("boxed")
+        name = os.path.basename(box)
+        task, client = self.task("-p", "other", "-w", "n1", "-J", name)
+        job = self.number_of(name)
         self.assertTrue(self.get("Group", client, CLIENT).startswith(f"{scope}/"), self.get("Group", client, CLIENT))
         task.ask("work")
         until(lambda: int(task.ask("progress")) > 100, "it to have worked")
@@ -146,7 +157,7 @@ class Short(ClusterCase):
         run("scancel", "-u", cluster.USER)
         until(self.is_empty, "jobs to go")
         run("sh", "-c", f"echo 1 >/sys/fs/cgroup{box}/cgroup.kill")
-        until(lambda: "populated 0" in run("cat", f"/sys/fs/cgroup{box}/cgroup.events"), "the container to end")
+        until(lambda: "populated 1" not in run("cat", f"/sys/fs/cgroup{box}/cgroup.events", status=None), "its end")
         write("/etc/slurm/cgroup.conf", "CgroupPlugin=cgroup/v2\n")
         cluster.start_unit("test-n1", "/usr/sbin/slurmd", "-D", "-N", "n1", options=cluster.NODE_OPTIONS)
 
