@@ -70,7 +70,7 @@ async selector => {
 """
 
 
-# What the page's own script cannot see: its web sockets.
+# The page's web sockets, which its own script cannot see.
 SOCKETS = """
 window.sockets = [];
 window.WebSocket = class extends WebSocket {
@@ -81,7 +81,7 @@ window.WebSocket = class extends WebSocket {
 };
 """
 
-# Roles of elements that need a name for who cannot see them.
+# Roles of elements that need a name for screen readers.
 NAMED = {
     *("button", "textbox", "searchbox", "spinbutton", "combobox", "radio", "dialog", "menu", "menuitem", "treegrid"),
     *("img", "image", "figure", "article", "region", "heading", "columnheader"),
@@ -89,7 +89,7 @@ NAMED = {
 
 
 class Browser:
-    """Sessions of their own (contexts) do not know each other's cookies."""
+    """Sessions (contexts) do not share cookies."""
 
     def __init__(self):
         self.home = tempfile.mkdtemp()
@@ -174,7 +174,7 @@ class Browser:
             tab.events.append((message["method"], message["params"]))
 
     def tab(self, width=1280, height=1000):
-        """In a session of its own."""
+        """Opens a page in its own session."""
         context = self.call("Target.createBrowserContext")["browserContextId"]
         target = self.call("Target.createTarget", url="about:blank", browserContextId=context)["targetId"]
         session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
@@ -209,7 +209,7 @@ class Tab:
         self.call("Page.navigate", url=url)
 
     def js(self, expression):
-        """What it, or its promise, comes to: JSON."""
+        """The value of the expression, or of its promise, as JSON."""
         answer = self.call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
         if "exceptionDetails" in answer:
             details = answer["exceptionDetails"]
@@ -217,7 +217,7 @@ class Tab:
         return answer["result"].get("value")
 
     def until(self, expression, what=None, deadline=DEADLINE):
-        """What it comes to, as soon as that is something."""
+        """Waits until the expression is true. Returns its value."""
         last = None
 
         def look():
@@ -225,7 +225,7 @@ class Tab:
             try:
                 last = self.js(f"Promise.resolve({expression}).then(v => (v instanceof Node ? true : v))")
             except AssertionError as error:
-                last = error  # there is another page now
+                last = error  # the page has changed
                 return None
             return last
 
@@ -261,7 +261,7 @@ class Tab:
         self.call("Input.dispatchKeyEvent", type="keyUp", **event)
 
     def type(self, selector, text):
-        """In place of what is there."""
+        """Replaces the field's text."""
         element = f"document.querySelector({json.dumps(selector)})"
         self.until(
             f"(e => e && (e.focus(), document.activeElement === e) && (e.select(), true))({element})",
@@ -287,10 +287,10 @@ class Tab:
         with open(path, "wb") as f:
             f.write(base64.b64decode(picture))
 
-    # --- what happened ---
+    # --- events ---
 
     def said(self):
-        """Errors and warnings of the console, and exceptions, since this page is there."""
+        """Errors and warnings of the console, and exceptions, since the page was loaded."""
         said = []
         for method, params in self.events:
             if method == "Page.frameNavigated" and "parentId" not in params["frame"]:
@@ -306,7 +306,7 @@ class Tab:
 
     def bus_calls(self):
         """(time, method) of each call that the page has sent to the bus, by its web socket."""
-        self.js("0")  # with its answer comes what was before it
+        self.js("0")  # earlier events come before its answer
         calls = []
         for method, params in self.events:
             if method == "Network.webSocketFrameSent":
@@ -316,7 +316,7 @@ class Tab:
         return calls
 
     def accessible(self):
-        """(role, name) of all that a screen reader knows of."""
+        """(role, name) of all elements for a screen reader."""
         nodes = self.call("Accessibility.getFullAXTree")["nodes"]
         seen = [n for n in nodes if not n.get("ignored")]
         return [(n["role"]["value"], n.get("name", {}).get("value", "")) for n in seen if "role" in n]
@@ -325,13 +325,14 @@ class Tab:
         return [name for r, name in self.accessible() if r == role]
 
     def nameless(self):
-        """What a screen reader has no word for: without a name, or with one that is a sign alone."""
+        """Elements that a screen reader cannot name: without a name, or with a mere sign as name."""
         return [(r, n) for r, n in self.accessible() if r in NAMED and not any(c.isalnum() or c in "/–" for c in n)]
 
     # --- Cockpit ---
 
     def close_channel(self, what):
-        """As the bridge does when it cannot go on: the latest channel that was opened with `what` in its options."""
+        """Closes the latest channel that was opened with `what` in its options, as the bridge does when it cannot go
+        on."""
         opened = [
             json.loads(line)
             for method, params in self.events

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What kubelet says to containerd: pods and containers over the Container Runtime Interface, as kubelet asks for them.
+"""Plays kubelet for containerd: pods and containers over the Container Runtime Interface, as kubelet asks for them.
 
 kubelet is not packaged in Debian, nor is a client, so messages are put together here; the numbers are those of fields
 in k8s.io/cri-api/pkg/apis/runtime/v1/api.proto. Pods have the host's network: there is no plugin for another."""
@@ -112,7 +112,7 @@ class Runtime:
 
 
 def import_image(name, tree, command):
-    """From a directory, into what CRI knows."""
+    """Makes an image from a directory, for CRI."""
     layer = io.BytesIO()
     with tarfile.open(fileobj=layer, mode="w") as t:
         t.add(tree, arcname=".")
@@ -133,13 +133,13 @@ def import_image(name, tree, command):
             info = tarfile.TarInfo(file)
             info.size = len(data)
             t.addfile(info, io.BytesIO(data))
-    # CRI unpacks it, where it has to be.
+    # CRI unpacks the image where necessary.
     run("ctr", "-n", "k8s.io", "images", "import", "--no-unpack", "/run/image.tar")
     os.unlink("/run/image.tar")
 
 
 def import_images(tree):
-    """`tree` for containers, and what does nothing for the pods."""
+    """An image with `tree` for containers, and an idle one for pods."""
     pause = "/run/pause"
     for path in run("sh", "-c", "ldd /usr/bin/sleep | grep -o '/[^ ]*'").split() + ["/usr/bin/sleep"]:
         os.makedirs(pause + os.path.dirname(path), exist_ok=True)

@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """driver.py QUEUES MEAN_USEC CALL_USEC: a client whose queues can be taken off the device, and always have a launch of
-so long in flight.
+MEAN_USEC in flight.
 
-It obeys each order at once, and says that its driver took so long. Says "ready", and then of its first queue, whenever
-asked for "state": "run" or "hold", and the level."""
+It obeys each order at once, and reports CALL_USEC for its driver. Says "ready"; when asked for "state" it prints "run"
+or "hold", and the level, of its first queue."""
 
 import sys
 import threading
@@ -15,7 +15,7 @@ import harness  # noqa: E402  pylint: disable=wrong-import-position
 
 
 def obey(raw, slots, call_ns):
-    """What a control thread does when it is told."""
+    """Plays the control thread, which applies the verdict."""
     while raw.told():
         for s in slots:
             word = s.verdict

@@ -39,7 +39,7 @@ class FreezeCase(Case):
         write(CLASS, "[Class]\nPriority=-5\nFreeze=yes\nFreezeAfter=200ms\n")
         run("systemctl", "restart", "xsched")
         super().setUp()
-        # Beside the client, something that writes on and on: what has to stop.
+        # Beside the client, a process that always writes: it has to stop.
         self.counter = f"/run/count-{self.id()}"
         script = f'while :; do echo >>{self.counter}; sleep 0.002; done & shift; exec "$@"'
         self.c = self.client(
@@ -67,7 +67,7 @@ class FreezeCase(Case):
         super().tearDown()
 
     def let_go(self):
-        """Whatever the test left: nothing of it is frozen."""
+        """Thaws everything that the test has left frozen."""
         with open(EXAMPLE, encoding="utf-8") as f:
             set_rule(f.read())
         run("systemctl", "start", "xsched")
@@ -91,13 +91,14 @@ class FreezeCase(Case):
         until(lambda: self.count() > before, "progress")
 
     def check_frozen(self):
-        """By systemd, by the kernel, and by looking: nothing is written while another unit writes a good deal."""
+        """Checks that the unit is frozen: by systemd's state, by the kernel's, and because it writes nothing while
+        another unit writes much."""
         until(lambda: show("cold.service", "FreezerState") == "frozen", "systemd to say so")
         with open("/sys/fs/cgroup/system.slice/cold.service/cgroup.events", encoding="utf-8") as f:
             self.assertIn("frozen 1", f.read())
         before = self.count()
         for _ in range(50):
-            time.sleep(0.002)  # what is counted writes once in this time, when it runs
+            time.sleep(0.002)  # a running unit writes once in this time
             self.assertEqual(self.count(), before)
 
     def check_resumed(self):

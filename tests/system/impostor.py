@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""impostor.py: somebody who holds a connection to the bus that another process made; and who gets that one's number
+"""impostor.py: a process that holds another process's connection to the bus, or that gets that process's pid
 afterwards.
 
     connect         a child connects, and ends: says its number
@@ -38,7 +38,7 @@ class Impostor:
         if pid == 0:
             s.connect(SOCKET)
             bus = dbus.Connection(s)
-            bus.bus("GetId")  # behind what the bus says to a newcomer: the stream is between two messages
+            bus.bus("GetId")  # after the bus's first messages: the stream is between two messages
             os.write(writes, b"%d" % bus.serial)
             if stays:
                 signal.pause()
@@ -50,7 +50,7 @@ class Impostor:
             self.children.append(pid)
         else:
             os.waitpid(pid, 0)
-        # What the child has begun goes on here.
+        # Goes on with the child's connection.
         self.bus = dbus.Connection.__new__(dbus.Connection)
         self.bus.socket, self.bus.buffer, self.bus.fds, self.bus.serial = s, b"", [], serial
         self.bus.signals, self.bus.replies, self.bus.parsed = dbus.collections.deque(), {}, []

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What the tests stand on that run inside of a booted system: units, the journal, clients in units of their own.
+"""The base of tests that run inside a booted system: units, the journal, clients in their own units.
 
-The build is mounted at /mnt/build, the source at /mnt/source, both read-only; what was installed from the build is
-where a distribution has it. Everything here is gone when the system is."""
+The build is mounted at /mnt/build, the source at /mnt/source, both read-only; the build is installed where a
+distribution has it. Everything here ends with the system."""
 
 import json
 import os
@@ -26,7 +26,7 @@ ADOPTED = "43336a65f4744c2693241f64468d18a4"
 
 
 def until(condition, what, deadline=DEADLINE):
-    """Looks at what has no event. Returns what the condition returned."""
+    """Polls a condition without an event. Returns the condition's result."""
     end = time.monotonic() + deadline
     while True:
         value = condition()
@@ -38,7 +38,7 @@ def until(condition, what, deadline=DEADLINE):
 
 
 def run(*argv, status=0, **kwargs):
-    """Standard output of a command that has to end with this status."""
+    """Standard output of a command, which must end with this status."""
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, **kwargs)
     if status is not None and done.returncode != status:
         raise AssertionError(f"{' '.join(argv)}: status {done.returncode}\n{done.stdout}{done.stderr}\n{log_tail()}")
@@ -118,7 +118,7 @@ class Client:
 
 
 class Case(unittest.TestCase):
-    """xschedd runs, and has no other client."""
+    """Waits until xschedd runs and has no other client."""
 
     def setUp(self):
         run("systemctl", "start", "xsched")
@@ -145,7 +145,7 @@ class Case(unittest.TestCase):
         return self.bus.get(NAME, path, interface, name)
 
     def client_of(self, client):
-        """Its object, by the unit's main process."""
+        """The client's object, by the unit's main process."""
         return self.call("GetClientByPID", "u", int(show(client.unit, "MainPID")))[0]
 
     def explain(self, pid):
@@ -153,7 +153,7 @@ class Case(unittest.TestCase):
 
 
 class SettingsCase(Case):
-    """What groups have, and where it comes from."""
+    """The groups' settings, and their sources."""
 
     def group(self, unit):
         return next(g[-1] for g in self.call("ListGroups")[0] if g[0].endswith("/" + unit))
@@ -168,7 +168,8 @@ class SettingsCase(Case):
         self.assertEqual(self.get("Priority", self.client_of(client), CLIENT), expected[0])
 
     def check_explained(self, client, *expected):
-        """Lines of the chain about the priority, strongest first, without what is built in."""
+        """Checks and returns explain's chain for the priority, strongest first; `expected` leaves out the built-in
+        default."""
         chain = [i for i in self.explain(int(show(client.unit, "MainPID"))) if i["detail"].startswith("Priority:")]
         self.assertEqual([(i["source"], i["value"]) for i in chain[: len(expected)]], list(expected), chain)
         return chain

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What the tests of the page for Cockpit stand on: Cockpit, a browser in which an administrator and a user are logged
-in, and how rows, menus and dialogs are used. All tests of a run have the same browser."""
+"""The base of the tests of the page for Cockpit: Cockpit, a browser in which an administrator and a user are logged in,
+and functions for rows, menus and dialogs. All tests of a run have the same browser."""
 
 import atexit
 import glob
@@ -17,7 +17,7 @@ SHOTS = os.environ.get("SHOTS", "")
 TENANT = "/mnt/build/tests/opencl/tenant"
 LAYER = glob.glob("/usr/lib/*/xsched/libxsched-opencl.so")[0]
 
-# What the driver says of the device.
+# The driver's metrics of the device.
 SENSORS = {
     "gpu_busy_percent": 37,
     "mem_info_vram_total": 64 << 30,
@@ -104,7 +104,7 @@ class PageCase(Case):
 
     def tearDown(self):
         for unit, p in self.processes:
-            run("systemctl", "stop", unit, status=None)  # one that is suspended would not end by itself
+            run("systemctl", "stop", unit, status=None)  # a suspended unit would not end by itself
             p.communicate(timeout=inside.DEADLINE)
         super().tearDown()
 
@@ -162,7 +162,7 @@ class PageCase(Case):
         return f"document.querySelector({json.dumps(selector(unit))})?.children[{names.index(column)}].innerText"
 
     def menu(self, tab, unit, item):
-        """Opens the row's menu, and takes what is named so."""
+        """Opens the row's menu, and chooses the named item."""
         tab.click(f"{selector(unit)} .kebab")
         tab.until("document.activeElement?.getAttribute('role') === 'menuitem'", "the menu")
         items = tab.js("[...document.querySelectorAll('[role=menuitem]')].map(e => e.firstChild.textContent)")
@@ -174,11 +174,12 @@ class PageCase(Case):
         tab.until("!document.querySelector('dialog')", "the dialog to close")
 
     def check_clean(self, tab):
-        """Nothing was refused by the content security policy, and nothing went wrong."""
+        """Checks that the content security policy refused nothing, and that there were no errors."""
         self.assertEqual(tab.said(), [])
 
     def check_looks(self, tab, name):
-        """Nothing is unreadable, light or dark, nothing is cut off or without a name; kept as a picture of each."""
+        """Checks that nothing is unreadable, light or dark, nothing cut off and nothing without a name. Keeps a picture
+        of each."""
         for dark in (False, True):
             tab.dark(dark)
             tab.until(f"document.documentElement.classList.contains('dark') === {json.dumps(dark)}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What the page for Cockpit changes: said before by the service, done by it, seen, and taken back; or refused."""
+"""Changes by the page for Cockpit: previewed by the service, made, shown, and undone; or refused."""
 
 import json
 import os
@@ -13,7 +13,7 @@ ROWS = "[...document.querySelectorAll('.preview tbody tr')].map(r => r.innerText
 
 class Changes(PageCase):
     def settings(self):
-        """All that was set, of both lifetimes, without an order."""
+        """All settings of both lifetimes, in no order."""
         return sorted(map(str, self.call("ListSettings")[0]))
 
     def dialog(self, tab, unit):
@@ -27,7 +27,7 @@ class Changes(PageCase):
         (tab.choose if isinstance(value, str) else tab.type)(f"#change-{key}", str(value))
 
     def said(self, tab, *rows):
-        """The first rows of what it would do are these."""
+        """Checks the first rows of the preview."""
         wanted = json.dumps([[str(cell) for cell in row] for row in rows])
         tab.until(f"JSON.stringify({ROWS}.slice(0, {len(rows)})) === JSON.stringify({wanted})", f"it to say {wanted}")
 
@@ -41,7 +41,7 @@ class Changes(PageCase):
         suspended and goes on."""
         self.tenants("one.service", "two.service")
         tab = self.opened()
-        # Who had nothing of late has no number.
+        # A group without recent use has no number.
         part = lambda unit: f"(parseFloat({self.cell(unit, 'got')}) || 0)"
         tab.until(f"Math.abs({part('one.service')} - 50) < 8 && Math.abs({part('two.service')} - 50) < 8", "halves")
         self.dialog(tab, "one.service")
@@ -50,7 +50,7 @@ class Changes(PageCase):
         self.said(tab, ["Weight", 100, 300])
         self.assertEqual(tab.js(ROWS)[1][1:], ["50 %", "75 %"])
         self.check_looks(tab, "change")
-        self.assertEqual(self.weight("one.service"), 100)  # nothing before it is said
+        self.assertEqual(self.weight("one.service"), 100)  # nothing is changed before the preview
         self.agree(tab)
         self.assertEqual(self.weight("one.service"), 300)
         tab.until("document.querySelector('.alert')?.innerText.includes('Weight is now 300, and was 100')", "the word")
@@ -87,13 +87,13 @@ class Changes(PageCase):
         tab.until(f"{part('two.service')} > 30", "it runs again")
         tab.click(".undo")
         until(suspended, "the resuming to be taken back")
-        tab.click(".undo")  # that of before: what was suspended is resumed
+        tab.click(".undo")  # the undo of the suspension: the unit is resumed
         until(lambda: not suspended(), "the suspending to be taken back")
         self.check_beside_who_comes_and_goes(tab)
         self.check_clean(tab)
 
     def check_beside_who_comes_and_goes(self, tab):
-        """While programs start and end all the time the page looks at all anew; it reads the counters as well."""
+        """While programs start and end all the time, the page reloads all objects, and reads the counters as well."""
         counted = lambda: sum(c[2] == "ListStatistics" for _, c in tab.bus_calls())
         before, described = counted(), lambda: sum(c[2] == "Describe" for _, c in tab.bus_calls())
         looks = described()
@@ -105,7 +105,7 @@ class Changes(PageCase):
         until(once, "the counters")
 
     def check_histogram(self, tab):
-        """What came between two countings, and until there are two, all of it."""
+        """Samples between two readings, and until there are two, all samples."""
         said = tab.js(
             """import("./histogram.js").then(({ Histogram }) => {
                 const h = new Histogram("T"), bounds = (...n) => n.map((upto, i) => [1 << i, upto]);
@@ -161,7 +161,7 @@ class Changes(PageCase):
         )
 
     def test_2_each_setting(self):
-        """Each by itself, for either lifetime: what is said is what is done, and what is taken back is gone."""
+        """Each setting by itself, for either lifetime: the preview equals the change, and an undo removes it."""
         c = self.client(unit="each.service")
         path, before = self.path("each.service"), self.settings()
         tab = self.opened()
@@ -188,7 +188,7 @@ class Changes(PageCase):
                 self.assertEqual(self.get(key, path, GROUP), was)
 
         self.check_unread(tab)
-        # What has gone, and what an older service does not know, is said so.
+        # Groups that have gone, and calls that an older service does not know, are reported as such.
         for text, what in (
             ("The device pci:gone is no longer there.", "d.changeDevice({}, { devices: new Map() }, 'pci:gone')"),
             ("The service that runs is older than this page: restart xsched.service, or update xsched.", "lacks()"),
@@ -201,7 +201,7 @@ class Changes(PageCase):
             )
             self.assertEqual(said, text)
 
-        # What is out of range, or nothing at all, is not to be had.
+        # Values out of range, and empty changes, cannot be sent.
         self.dialog(tab, "each.service")
         for value in ("10001", "0", "-5", "1.5", "1e9", ""):
             tab.type("#change-Weight", value)
@@ -390,7 +390,7 @@ class Changes(PageCase):
         mine.end()
 
     def test_4_two_administrators(self):
-        """Nobody's change is written over without a word, nor by an undo."""
+        """No other's change is overwritten without a question, nor by an undo."""
         c = self.client(unit="both.service")
         path = self.path("both.service")
         other = lambda flags, **settings: self.call(
@@ -415,7 +415,7 @@ class Changes(PageCase):
         self.agree(tab)
         self.assertEqual((self.weight("both.service"), self.get("Priority", path, GROUP)), (70, 3))
 
-        # What others have changed besides stays as they have it.
+        # Others' changes of other settings stay.
         other(0, Priority=9)
         tab.click(".undo")
         tab.until("!document.querySelector('.undo')", "the undoing")
@@ -445,7 +445,7 @@ class Changes(PageCase):
         lifetimes = dict(self.call("GetSettings", "st", "both.service", 0)[0])
         self.assertEqual(lifetimes, {"runtime": {"Weight": 200, "Priority": 9}})
 
-        # What another has suspended meanwhile is not this one's to take back.
+        # An undo does not resume a unit that another has suspended meanwhile.
         self.menu(tab, "both.service", "Suspend…")
         tab.until("document.querySelector('dialog')")
         self.call("SuspendGroup", "st", "both.service", 0)
@@ -530,7 +530,7 @@ class Changes(PageCase):
         tab.key("Escape")
         tab.until("!document.querySelector('dialog')")
 
-        # And of the process: in sentences, and not in the service's terms.
+        # The same of the process: in sentences, and not in the service's terms.
         pid = inside.show("mine.service", "MainPID")
         tab.click(f"{selector('mine.service')} .caret")
         process = "tr[data-key^='client:']"

@@ -12,7 +12,7 @@ IMAGE, USR = "/run/image", "/run/image-usr"
 UID = "01234567-89ab-cdef-0123-456789abcdef"
 FLAT = UID.replace("-", "_")
 IDS = {"systemd": "a1" * 32, "cgroupfs": "b2" * 32}
-# Of kubelet: how it names a pod's cgroup by each driver, and how containerd's CRI then names the container's.
+# Names by kubelet: of a pod's cgroup by each driver, and of the container's, as containerd's CRI makes it.
 TREES = {
     "systemd": (
         f"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{FLAT}.slice",
@@ -42,7 +42,7 @@ class PodCase(Case):
 
     @staticmethod
     def write_classes():
-        # What would be a node's classes: by namespace, by priority class, by pod.
+        # A node's classes: by namespace, by priority class, by pod.
         for name, priority, match in (
             ("10-online", 40, "PriorityClass=online"),
             ("20-research", 30, "Namespace=research-*"),

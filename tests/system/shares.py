@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What the tests of shares over the tree of cgroups share: settings of groups, and what each has run, seen at one
+"""Shared by the tests of shares over the tree of cgroups: settings of groups, and the run time of each at one
 instant."""
 
 import json
@@ -29,7 +29,7 @@ class Moment:
 
 
 class Span:
-    """From one moment to another."""
+    """The difference of two readings."""
 
     def __init__(self, first, last):
         self.ran = {name: t - first.ran.get(name, 0) for name, t in last.ran.items()}
@@ -38,8 +38,8 @@ class Span:
         self.least, self.most = last.begin - first.end, last.end - first.begin
 
     def idle(self, name):
-        """The part of the span in which it neither ran nor waited: it had nothing to launch, so it is owed nothing for
-        that."""
+        """The part of the span in which the group neither ran nor waited: it had nothing to launch then, so it has no
+        claim to that time."""
         return max(0.0, 1 - (self.ran[name] + self.wait[name]) / self.least)
 
     def of(self, *names):
@@ -69,7 +69,7 @@ class SharesCase(Case):
         return self.get("RunUSec", self.path(unit), GROUP) / 1e6
 
     def span(self, seconds, deadline=120, first=None):
-        """As long as it takes until so much was run by all together: how fast the machine is does not matter."""
+        """Waits until all groups together have run for so long, however fast the machine is."""
         first, last = first or Moment(self), None
 
         def enough():
@@ -115,8 +115,8 @@ class SharesCase(Case):
             self.assertLessEqual(part, most + share * tolerance, what)
 
     def check_guaranteed(self, part, whole, share, what):
-        """Never less; more by what turns ran over that ended late, for a guarantee remembers no more than a turn of
-        that."""
+        """A guaranteed group has never less; it has more by turns that ended late, because a guarantee remembers no
+        more than one turn of that."""
         self.assertGreater(part / whole, share * (1 - 5 * PERCENT), what)
         self.assertLess(part / whole, share * (1 + 30 * PERCENT), what)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""xschedctl as it is on a terminal, with a person who types."""
+"""xschedctl on a terminal, with a person who types."""
 
 import fcntl
 import os
@@ -43,7 +43,7 @@ class Terminal:
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def read(self):
-        """False at the end."""
+        """Reads output; False at its end."""
         if not select.select([self.fd], [], [], inside.DEADLINE)[0]:
             raise AssertionError(f"nothing came after {self.text!r}")
         try:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""GPU time of a program that is alone, with real kernels (PoCL): no less than what its kernels took by the clock, no
-more than the time that passed. Its kernels are of a fixed length by the clock, and it always has one under way."""
+"""GPU time of a program that is alone, with real kernels (PoCL): no less than its kernels' time by the clock, no more
+than the elapsed time. Its kernels are of a fixed length by the clock, and it always has one under way."""
 
 import glob
 import json
@@ -72,11 +72,11 @@ class Alone(Case):
         self.check("sampled", 40, "sampled", 0.10)
 
     def test_sampled_of_long_kernels(self):
-        """So few launches that all are tracked."""
+        """The program makes so few launches that all are tracked."""
         self.check("sampled", 2000, "tracked", 0.03)
 
     def test_auto(self):
-        """Nothing counts for this device."""
+        """No driver counts for this device."""
         self.check("auto", 40, "sampled", 0.10)
 
     def test_exact(self):
@@ -84,7 +84,7 @@ class Alone(Case):
         self.check("exact", 2000, "tracked", 0.03)
 
     def test_off(self):
-        """Not counted, and said so."""
+        """The time is not counted, and reported as such."""
         run("xschedctl", "set", "device:all", "accounting=off")
         c = self.client(unit="alone.service")
         for _ in range(10):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Ordinary users who take more than their part of the service: of its time, and of what systemd keeps for it."""
+"""Ordinary users who take more than their part of the service: of its time, and of its file-descriptor store."""
 
 import ctypes
 import os
@@ -14,7 +14,7 @@ from inside import CLIENT, SYSTEM_BUS, Case, drop_in, journal, run, show, until
 
 ATTACKER = "/mnt/build/tests/lib/attacker"
 HOSTILE, HONEST = "games", "daemon"
-BANNED = "backup"  # for longer than a test
+BANNED = "backup"  # banned for longer than a test
 UID = pwd.getpwnam(HOSTILE).pw_uid
 CROWD = 50000
 SOCKET = "/run/xschedd-client/socket"
@@ -98,13 +98,13 @@ class Attacks(Case):
         self.assertLess(self.share(attack), 0.6)
 
     def test_moves(self):
-        """Each is an event, and to be looked at costs as much as there are processes."""
+        """Each move is an event, and a look at it costs time by the number of processes."""
         client = self.honest()
         self.in_cgroups("-n", 3000, "move")
         self.assertIn(client.ask("begin 0"), ("tracked", "untracked"))
 
     def test_attributes(self):
-        """Each change costs as much as there are clients below, and what it says is refused, which is written down."""
+        """Each change costs time by the number of clients below, and its values are refused, which is logged."""
         since = journal("-n", "1")[-1]["__CURSOR"]
         client = self.honest()
         self.in_cgroups("-n", 4, "-c", 64, "-q", 4, "attribute")
@@ -123,7 +123,8 @@ class Attacks(Case):
         self.assertIn(client.ask("begin 0"), ("tracked", "untracked"))
 
     def test_descriptors_at_the_socket(self):
-        """Faster than they can be closed: they are put aside, which the service's hardened unit lets it do."""
+        """Descriptors arrive faster than they can be closed: they are put aside, which the service's hardened unit
+        allows."""
         n, pid = 120, int(show("xsched", "MainPID"))  # door.c: BACKLOG is 128
         program = ("/usr/bin/python3", "-B", "/mnt/source/tests/lib/lingering.py", SYSTEM_BUS, SOCKET, str(n))
         os.kill(pid, signal.SIGSTOP)
@@ -143,7 +144,7 @@ class Attacks(Case):
         self.assertIn(
             f"User {uid} has connected to the socket too often", run("journalctl", "-b", "-u", "xsched.service")
         )
-        his = self.client(f"--uid={BANNED}")  # by the bus
+        his = self.client(f"--uid={BANNED}")  # a client over the bus
         self.assertIn(his.ask("begin 0"), ("tracked", "untracked"))
         self.assertEqual(self.get("UID", self.client_of(his), CLIENT), uid)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Who changed what: the fields in the journal of every change that comes over the bus."""
+"""The audit of changes: the journal's fields of every change that comes over the bus."""
 
 import os
 import signal
@@ -216,8 +216,8 @@ class Audit(Case):
         self.assertEqual(self.lines(SETTINGS), [])
 
     def test_nobody_fills_the_journal(self):
-        """What a user does to his own things is written down 200 times, and 5 times a second; what the administrator
-        does, always."""
+        """A user's changes of the user's own objects are logged 200 times, and 5 times a second; the administrator's
+        always."""
         bob, uid = self.client_of(self.client("--uid=bob")), run("id", "-u", "bob").strip()
         script = (
             "import sys, time; sys.path.insert(0, '/mnt/source/tests/lib'); import dbus\n"

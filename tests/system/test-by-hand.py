@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The commands of README that install a build: after them the service is up, at the first try."""
+"""The commands of README that install a build: after them the service runs at the first try."""
 
 import os
 import re

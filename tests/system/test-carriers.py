@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Where settings come from: each carrier by the real thing, who wins over whom, and what explain says of it."""
+"""Sources of settings: each real source, their order, and explain's account of them."""
 
 import os
 
@@ -35,7 +35,7 @@ class Carriers(SettingsCase):
         self.assertEqual(self.get("Weight", self.group(c.unit), GROUP), 33)
 
     def test_environment_of_the_process_raises_nothing(self):
-        """Only what systemd says counts: a process that puts it into its own environment can lower, and no more."""
+        """Only systemd's Environment= may raise: a process that sets the variable itself can only lower."""
         c = self.client(
             unit="liar.service",
             command=[
@@ -155,7 +155,7 @@ class Carriers(SettingsCase):
         self.check(c, -7, "low", "unit")
 
     def test_slices_hand_down(self):
-        """What the slice says holds for all below it, and the nearer slice is stronger."""
+        """A slice's settings count for all below it, and the nearer slice is stronger."""
         inside.drop_in("hand.slice", "50", "[X-XSched]\nPriority=-3\nWeight=44\n")
         c = self.client("--slice=hand-down.slice")
         self.check(c, -3, "default", "slice")
@@ -184,7 +184,7 @@ class Carriers(SettingsCase):
             os.setxattr(directory, f"user.xsched.{key}", str(value).encode())
 
     def test_attributes_by_root(self):
-        """In force at once, stronger than what systemd says, and gone when they are removed."""
+        """Attributes count at once, are stronger than systemd's settings, and end when they are removed."""
         c = self.client("-p", "LogExtraFields=XSCHED_CLASS=low", unit="attr.service")
         self.check(c, -7, "low", "unit")
         directory = "/sys/fs/cgroup/system.slice/attr.service"
@@ -210,7 +210,7 @@ class Carriers(SettingsCase):
         run("xschedctl", "reset", "again.service")
 
     def test_attributes_that_others_may_write(self):
-        """Root's directory, and not root's alone: they lower, and no more."""
+        """In root's directory that others may write, attributes only lower."""
         c = self.client(unit="shared.service")
         directory = "/sys/fs/cgroup/system.slice/shared.service"
         os.chmod(directory, 0o775)
@@ -232,7 +232,7 @@ class Carriers(SettingsCase):
         self.assertTrue(any("user.xsched.priority=soon" in m for m in said), said)
 
     def test_attributes_by_a_user(self):
-        """Who owns the directory, and is not root, lowers; what would raise is refused, and logged."""
+        """An owner of the directory who is not root may lower; a raise is refused, and logged."""
         c = self.client(
             "-p", "LogExtraFields=XSCHED_PRIORITY=-2", "--uid=nobody", "-p", "Delegate=yes", unit="own.service"
         )

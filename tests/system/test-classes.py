@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""[Match] of classes, by real units, slices, users and processes; and what a reload makes of files that have gone
-bad."""
+"""[Match] of classes, by real units, slices, users and processes; and a reload of files that have become bad."""
 
 import os
 
@@ -44,7 +43,7 @@ class Classes(SettingsCase):
         self.check(self.client(unit="match-elsewhere.service"), 0, "default", "default")
         self.check(self.client("--uid=nobody", unit="theirs.service"), -12, "match-b", "class")
         self.check(self.client("--uid=nobody", unit="theirs-excluded.service"), 0, "default", "default")
-        # Both fit: the first by name.
+        # Both classes match: the first by name counts.
         self.check(
             self.client("--uid=nobody", "--slice=matched.slice", unit="match-both.service"), -11, "match-a", "class"
         )
@@ -56,7 +55,7 @@ class Classes(SettingsCase):
         )
 
     def test_group(self):
-        """By the cgroup's path; what a unit has named below itself only lowers."""
+        """Matches by the cgroup's path; names that a unit made below itself only lower."""
         self.write_class(
             "group-a.class",
             (
@@ -93,7 +92,7 @@ class Classes(SettingsCase):
         self.assertFalse([d for d in details if d.startswith("Max:") and "class" in d], details)
 
     def test_place_among_the_carriers(self):
-        """Above the slice, below what the unit says itself."""
+        """A class is stronger than the slice, and weaker than the unit's own settings."""
         self.write_class("place.class", "[Class]\nPriority=-21\n[Match]\nUnit=place-*.service\n")
         self.write_class("explicit.class", "[Class]\nWeight=55\n")
         self.reload()
@@ -153,7 +152,7 @@ class Classes(SettingsCase):
 
 
 class Environment(SettingsCase):
-    """XSCHED_CLASS= in a unit reaches its processes, too: it is still the unit's word, and not theirs."""
+    """XSCHED_CLASS= in a unit reaches its processes, too: it still counts as the unit's setting, and not as theirs."""
 
     @classmethod
     def setUpClass(cls):

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A program in a container: other user, pid, mount, network and cgroup namespaces, an image that has never heard of us,
-and of the host only the shim and the service's or the bus's socket. What it computes on the device is checked by
-itself."""
+"""A program in a container: other user, pid, mount, network and cgroup namespaces, an image without xsched, and of the
+host only the shim and the service's or the bus's socket. What it computes on the device is checked by itself."""
 
 import glob
 import os
@@ -86,7 +85,7 @@ class InContainer(Case):
         super().tearDown()
 
     def check_scheduled(self, path, high):
-        """Held and let go at the word of the service, and nothing gets through in between."""
+        """The program is held and released by the service's verdicts, and no launch passes in between."""
         get = lambda name: self.get(name, path, CLIENT)
         waited = get("HeldUSec")
 
@@ -109,7 +108,7 @@ class InContainer(Case):
         self.check_container(SOCKET, "connected to a bus")
 
     def test_without_the_bus(self):
-        """All it has of us is the directory of the service's own socket."""
+        """The container has only the directory of the service's own socket."""
         self.assertEqual(oct(os.stat(CLIENTS).st_mode & 0o7777), "0o755")
         self.assertEqual(os.listdir(CLIENTS), ["socket"])
         self.check_container(CLIENTS, "connected to the service")
@@ -149,7 +148,7 @@ class InContainer(Case):
         until(lambda: self.get("NClients") == 1, "it to be gone")
 
     def test_without_the_socket(self):
-        """It computes as if we were not there, and says so."""
+        """The program computes as without xsched, and reports that it runs unscheduled."""
         box = Container()
         self.boxes.append(box)
         self.assertEqual(self.get("NClients"), 0)

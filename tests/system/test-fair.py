@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What one user can do to another: turns of the starvation floor, and what the service takes as true of a device."""
+"""Effects of one user on another: turns of the starvation floor, and the learned costs of a device."""
 
 import time
 
@@ -114,7 +114,7 @@ class Costs(Users):
         return held == "hold", int(level)
 
     def take(self, low):
-        """The device is wanted: at which level the low one is held then."""
+        """Makes a client want the device. Returns the level at which the low client is held."""
         self.assertEqual(self.high.ask("begin 0"), "tracked")
         until(lambda: self.state(low)[0], "it to be held")
         return self.state(low)[1]

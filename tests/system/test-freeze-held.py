@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Freeze= and FreezeAfter=: a unit that does not keep to a hold makes no progress, and runs again on every way out."""
+"""Freeze= and FreezeAfter=: a unit that ignores a hold makes no progress, and runs again after every end of the
+freeze."""
 
 import os
 
@@ -14,7 +15,7 @@ class Held(FreezeCase):
     """A launch that does not end goes on past the hold, while a client with precedence wants the device."""
 
     def setUp(self):
-        # A turn for who waits long is a release like any other, and comes when it is not asked for.
+        # The starvation floor's turn is a release like any other, and comes at a time that the test does not control.
         write(CONFIG, "[Scheduler]\nStarveAfter=1h\n")
         super().setUp()
         self.hot = self.client(unit="hot.service")
@@ -25,7 +26,7 @@ class Held(FreezeCase):
         os.unlink(CONFIG)
 
     def begin(self, client, queue=0):
-        """A launch that the service knows of, and that runs."""
+        """A running launch that the service knows."""
         until(lambda: client.ask(f"begin {queue}") == "tracked", "a launch to be counted")
 
     def hold(self):
@@ -52,7 +53,7 @@ class Held(FreezeCase):
         return c
 
     def check_another_is_frozen(self, unit):
-        """Who is not frozen by then would not have been."""
+        """Waits until another unit is frozen: a unit that is not frozen by then will not be."""
         until(lambda: show(unit, "FreezerState") == "frozen", f"{unit} to be frozen")
         self.addCleanup(run, "systemctl", "stop", unit, status=None)
 
@@ -79,7 +80,7 @@ class Held(FreezeCase):
         self.check_resumed()
 
     def test_suspended_meanwhile(self):
-        """Two reasons: one is enough."""
+        """With two reasons one is enough to keep the unit frozen."""
         self.freeze()
         run("xschedctl", "suspend", "cold.service")
         self.assertEqual(self.hot.ask("complete 0"), "completed")

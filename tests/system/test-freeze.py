@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Freeze=: a suspended unit makes no progress, and runs again on every way out."""
+"""Freeze=: a suspended unit makes no progress, and runs again after every end of the freeze."""
 
 import os
 import signal
@@ -29,7 +29,7 @@ class Freeze(FreezeCase):
         self.assertEqual(self.get("Degraded"), [])
 
     def test_again_and_again(self):
-        """Faster than systemd answers: what was said last counts."""
+        """Changes come faster than systemd answers: the last one counts."""
         for _ in range(5):
             run("xschedctl", "suspend", "cold.service")
             run("xschedctl", "resume", "cold.service")
@@ -69,7 +69,7 @@ class Freeze(FreezeCase):
         self.check_resumed()
 
     def test_service_restarts(self):
-        """What was suspended is so afterwards, too."""
+        """A suspended unit stays suspended after a restart of the service."""
         self.suspend()
         run("systemctl", "restart", "xsched")
         until(lambda: self.get("NClients") == 1, "the client")
@@ -125,7 +125,7 @@ class Freeze(FreezeCase):
         self.check_resumed()
 
     def test_refused(self):
-        """Held at the GPU, and the reason is told; nothing waits for it."""
+        """The unit is held at the GPU, and the reason is reported; no caller waits for the freeze."""
         set_rule(None)
         run("xschedctl", "suspend", "cold.service")
         until(lambda: any("cold.service could not be frozen" in d for d in self.get("Degraded")), "the reason")
@@ -135,7 +135,7 @@ class Freeze(FreezeCase):
         self.assertEqual(self.c.ask("run 3"), "ran")
 
     def test_right_to_thaw_is_lost(self):
-        """It is asked for again and again, and the reason is told."""
+        """The freeze is requested again and again, and the reason is reported."""
         self.suspend()
         set_rule(None)
         run("xschedctl", "resume", "cold.service")

@@ -4,13 +4,13 @@
 import inside
 from inside import CLIENT, Case, run, until, write
 
-ENOUGH = 200  # launches of the low one: were it held, there would be none
+ENOUGH = 200  # launches of the low tenant: if it were held, there would be none
 
 
 class Halted(Case):
     @classmethod
     def setUpClass(cls):
-        # A turn for who waits long would be a launch, too.
+        # The starvation floor's turn would be a launch, too.
         write("/etc/xsched/xsched.conf.d/50-test.conf", "[Scheduler]\nStarveAfter=1h\n")
         run("systemctl", "restart", "xsched")
 
@@ -43,7 +43,7 @@ class Halted(Case):
         until(lambda: self.get("State", self.client_of(self.low), CLIENT) == "held", "the low one to be held")
 
     def check_free(self):
-        """As if no other tenant were there."""
+        """The low tenant runs as if no other tenant were there."""
         before = self.launches(self.low)
         until(lambda: self.launches(self.low) > before + ENOUGH, "the low one to go on")
         self.assertTrue(self.get("Frozen", self.client_of(self.high), CLIENT))
@@ -63,7 +63,7 @@ class Halted(Case):
             self.check_thawed()
 
     def test_cgroup(self):
-        """As engines do it, of the cgroup and of one above."""
+        """Freezes the cgroup, or one above, as container engines do it."""
         for cgroup in ("/hot.slice/hot-inner.slice/high.service", "/hot.slice/hot-inner.slice", "/hot.slice"):
             self.freeze(cgroup, "1")
             self.check_free()
@@ -79,7 +79,7 @@ class Halted(Case):
         self.check_thawed()
 
     def test_moved(self):
-        """Into a cgroup that is frozen, and out of it."""
+        """A tenant moves into a frozen cgroup, and out of it."""
         inner = "/hot.slice/hot-inner.slice/frozen-one"
         pid = inside.show("high.service", "MainPID")
         inside.os.mkdir(f"/sys/fs/cgroup{inner}")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Where a process belongs: services, scopes, user managers, delegated trees; and that it is scheduled as its unit
-is."""
+"""The group of a process: services, scopes, user managers, delegated trees; and that it is scheduled by its unit's
+settings."""
 
 import json
 import os
@@ -77,7 +77,7 @@ class Identity(Case):
         return clients[0][-1]
 
     def test_delegated_tree(self):
-        """What a unit makes below itself are groups of their own, and still of that unit."""
+        """Cgroups that a unit makes below itself are groups of their own, and still belong to the unit."""
         inner = (
             "mkdir -p /sys/fs/cgroup$(sed -n s/^0:://p /proc/self/cgroup)/job_1/step_2 && echo 0 > "
             '/sys/fs/cgroup$(sed -n s/^0:://p /proc/self/cgroup)/job_1/step_2/cgroup.procs && exec "$@"'
@@ -188,7 +188,7 @@ class Impostor(Case):
         """The victim begins in a later tick of the clock than the connection: it is by ticks that starts of processes
         are known."""
         pid = self.eve.ask("connect")
-        self.get("NClients")  # by now the service has heard of the connection
+        self.get("NClients")  # by now the service knows the connection
         tick = time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 10**7
         until(lambda: time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 10**7 > tick, "the next tick")
         self.assertEqual(self.victim.ask(f"become {pid} {run('id', '-u', user).strip()}"), "become")
@@ -231,7 +231,7 @@ class Impostor(Case):
         self.assertEqual(of["ProcessID"], int(show("xsched", "MainPID")))
 
     def test_connection_from_before_the_service(self):
-        """The service did not hear when the connection was made: it is older than the service."""
+        """The connection is older than the service, which so does not know when it was made."""
         pid = int(self.eve.ask("keep"))
         run("systemctl", "restart", "xsched")
         self.assertRegex(self.eve.ask("call RegisterClient"), "^done /")
@@ -242,7 +242,7 @@ class Impostor(Case):
 
 
 class Order(Case):
-    """Settings of units, made with busctl alone, decide who goes first."""
+    """Settings of units, made with busctl alone, decide the order."""
 
     def group(self, unit):
         return next(g[-1] for g in self.call("ListGroups")[0] if g[0].endswith("/" + unit))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Max=, Min= and Concurrency= over slices three deep, for clients that always have a launch to come. What they run is a
-sleep: it takes as long as it takes, however busy the machine is; and they say themselves how long they ran."""
+"""Max=, Min= and Concurrency= over slices three deep, for clients that always have a launch to come. Their work is a
+sleep, whose length does not depend on the load; and they report their run time themselves."""
 
 from inside import GROUP, NAME, run, until
 from shares import PERCENT, SharesCase, main
@@ -51,8 +51,8 @@ class StreamCase(SharesCase):
             self.assertEqual(total, expected, unit)
 
     def check_worked(self, worked, span):
-        """What the service accounts is what was run: as a share of all, and, but for what the last launch of a turn
-        takes beyond its end, in all."""
+        """The accounted time equals the clients' run time: as a share of all, and in total, but for the last launch of
+        a turn beyond its end."""
         everything, accounted = sum(worked.values()), span.of(*worked)
         for unit, t in worked.items():
             self.check_share(t, everything, span.ran[unit] / accounted, f"launches of {unit}", 10 * PERCENT)
@@ -91,7 +91,7 @@ class Limits(StreamCase):
         self.check_results()
 
     def test_max_leaves_the_rest_to_others(self):
-        """Whatever its priority."""
+        """The limit counts for any priority."""
         self.set("a.slice", Max=("u", 20), Period=("t", 50000), Priority=("i", 50))
         self.start("one", "two")
         span, worked = self.measure(2)
@@ -120,7 +120,7 @@ class Limits(StreamCase):
         self.check_results()
 
     def test_min_is_part_of_the_share(self):
-        """Who gets more by weight gets nothing on top."""
+        """A group that gets more than its minimum by weight gets nothing in addition."""
         self.set("a.slice", Min=("u", 30), Weight=("u", 300))
         self.start("one", "two")
         span, _ = self.measure(2)

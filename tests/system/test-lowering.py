@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A user with a cgroup of his own: attributes, cgroups that he makes, environments and jobs give him nothing, in
-whatever order."""
+"""A user with a cgroup of his own: attributes, own cgroups, environments and jobs raise nothing, in any order."""
 
 import os
 import subprocess
