@@ -10,7 +10,7 @@
 
 #include "askers.h"
 
-/* A user, kept while a question of his is open, and until he may ask the next one. */
+/* A user, kept while a question of the user's is open, and until the user may ask the next one. */
 typedef struct Asker {
         uid_t user; /* key */
         unsigned n_open[2];
