@@ -92,7 +92,20 @@ class Epilog(unittest.TestCase):
             ("", ""),
         ):
             with self.subTest(text):
-                self.assertEqual(self.call("base /dev/stdin", text)[1], expected)
+                self.assertEqual(self.call("base /dev/stdin /dev/null ''", text)[1], expected)
+
+    def test_own_namespace(self):
+        """The host's systemd has another cgroup of it than it sees itself."""
+        unit = "/machine.slice/box.scope"
+        for own, expected in (
+            ("/init", f"{unit}/container"),
+            ("/", f"{unit}/container"),
+            (f"{unit}2/init", f"{unit}/container"),
+            (unit, ""),
+            (f"{unit}/init", ""),
+        ):
+            with self.subTest(own):
+                self.assertEqual(self.call(f"base /dev/null /dev/stdin {unit}", f"0::{own}\n")[1], expected)
 
 
 class InAContainer(Epilog):
