@@ -238,7 +238,7 @@ static void link_on_owner(const char *owner, void *userdata) {
                 return;
         if (c->state == LINK_WAITING)
                 c->retry_at_ns = now_ns() + link_random(c, REJOIN_SPREAD_NS);
-        else if (c->state == LINK_ATTACHED)
+        else if (c->state == LINK_ATTACHED || c->state == LINK_REGISTERING)
                 c->move_at_ns = now_ns() + link_random(c, REJOIN_SPREAD_NS);
         c->stalled_until_ns = 0;
         c->hints_due = true;
@@ -267,7 +267,9 @@ static int link_open(Control *c) {
         if (r < 0)
                 return r;
         link_set_bus(c, bus, false);
-        return dbus_watch_name(c->bus, BUS_NAME, link_on_owner, c);
+        r = dbus_watch_name(c->bus, BUS_NAME, link_on_owner, c);
+        /* The service may have come between the attempt at its socket and the watch. */
+        return r < 0 || refused ? r : dbus_ask_owner(c->bus);
 }
 
 /* Moves from a bus to the socket, if there is one. Calls under way get no reply any more. */

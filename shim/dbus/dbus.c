@@ -480,14 +480,25 @@ static void on_own_reply(const DbusMessage *m, void *userdata) {
                 (void) dbus_fail(userdata, -ECONNRESET);
 }
 
-static int dbus_call_bus(Dbus *d, const char *member, const char *argument) {
+static void on_owner_told(const DbusMessage *m, void *userdata) {
+        Dbus *d = userdata;
+        DbusReader r;
+
+        if (m->type == DBUS_ERROR || !dbus_message_read(m, "s", &r))
+                return;
+        const char *owner = dbus_read_string(&r);
+        if (!r.bad)
+                d->on_owner(owner, d->on_owner_userdata);
+}
+
+static int dbus_call_bus(Dbus *d, const char *member, const char *argument, DbusHandler handler) {
         _cleanup_(dbus_writer_done)
         DbusWriter w = DBUS_WRITER_NULL;
 
         dbus_call_begin(&w, DRIVER_NAME, DRIVER_PATH, DRIVER_INTERFACE, member, argument ? "s" : NULL);
         if (argument)
                 dbus_write_string(&w, argument);
-        return dbus_call(d, &w, on_own_reply, d, BUS_TIMEOUT);
+        return dbus_call(d, &w, handler, d, BUS_TIMEOUT);
 }
 
 int dbus_watch_name(Dbus *d, const char *name, void (*handler)(const char *owner, void *userdata), void *userdata) {
@@ -503,7 +514,11 @@ int dbus_watch_name(Dbus *d, const char *name, void (*handler)(const char *owner
         d->watched = TAKE_PTR(watched);
         d->on_owner = handler;
         d->on_owner_userdata = userdata;
-        return dbus_call_bus(d, "AddMatch", whole);
+        return dbus_call_bus(d, "AddMatch", whole, on_own_reply);
+}
+
+int dbus_ask_owner(Dbus *d) {
+        return d->watched ? dbus_call_bus(d, "GetNameOwner", d->watched, on_owner_told) : -EINVAL;
 }
 
 Dbus *dbus_close(Dbus *d) {
@@ -537,7 +552,7 @@ int dbus_open(const char *addresses, bool is_bus, Dbus **ret) {
         int r = dbus_connect(addresses, &d->fd);
         d->mark = own_fd_mark(d->fd);
         if (r >= 0 && is_bus)
-                r = dbus_call_bus(d, "Hello", NULL);
+                r = dbus_call_bus(d, "Hello", NULL, on_own_reply);
         if (r < 0)
                 return r;
         *ret = TAKE_PTR(d);

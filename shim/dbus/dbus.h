@@ -53,3 +53,7 @@ int dbus_call_and_wait(Dbus *d, DbusWriter *w, uint64_t timeout_ns, DbusMessage 
 /* Calls the handler for each new owner of a name, and with "" when it has none. Only signals from the bus itself
  * count. */
 int dbus_watch_name(Dbus *d, const char *name, void (*handler)(const char *owner, void *userdata), void *userdata);
+
+/* Asks the bus who owns the watched name: the handler is called if there is an owner. Who had the name before the watch
+ * began is known by this alone. */
+int dbus_ask_owner(Dbus *d);

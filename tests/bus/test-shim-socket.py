@@ -52,6 +52,15 @@ class Sockets(Case):
                 pass  # it has gone
         return pids.count(p.pid)
 
+    def sockets(self, p):
+        found = set()
+        for n in os.listdir(f"/proc/{p.pid}/fd"):
+            try:
+                found.add(os.readlink(f"/proc/{p.pid}/fd/{n}"))
+            except FileNotFoundError:
+                pass  # it was closed meanwhile
+        return {f for f in found if f.startswith("socket:")}
+
     def assert_direct(self, p):
         until(lambda: self.on_the_bus(p) == 0, "it has no connection to the bus")
 
@@ -144,6 +153,30 @@ class Kept(Sockets):
             self.held_and_let_go(p)
         p.close_input()
         self.assert_gone()
+
+    def test_the_service_comes_between(self):
+        """It listens and has its name after the program has looked for the socket, and before it watches the name."""
+        place = os.path.join(self.directory, "place")
+        os.symlink(self.socket_path, place)
+        p = self.start(f"xsched:path={place};{self.bus.address}")
+        self.all_kept()
+        before = self.sockets(p)
+        p.process.kill(signal.SIGSTOP)
+        self.service.kill()
+        os.unlink(place)
+        self.service.start()
+        self.c = self.connect()
+        self.bus.process.kill(signal.SIGSTOP)
+        try:
+            p.process.kill(signal.SIGCONT)
+            until(lambda: self.sockets(p) - before, "it connects to the bus")
+            before |= self.sockets(p)
+            os.symlink(self.socket_path, place)
+        finally:
+            self.bus.process.kill(signal.SIGCONT)
+        until(lambda: self.sockets(p) - before, "it connects to the service")
+        self.assert_direct(p)
+        self.held_and_let_go(p)
 
 
 class Refused(Sockets):
