@@ -35,7 +35,7 @@ static inline int own_fd_copy(int fd) {
 static inline uint64_t own_fd_mark(int fd) {
         struct stat st;
 
-        return fd_status(fd, &st) < 0 ? 0 : ((uint64_t) st.st_dev << 32 ^ (uint64_t) st.st_ino) | 1;
+        return fd_status(fd, &st) < 0 ? 0 : ((uint64_t) st.st_dev << 32 ^ (uint64_t) st.st_ino) ?: 1;
 }
 
 /* Where a sandbox lets nobody know, it is believed to be ours. */
