@@ -506,3 +506,8 @@ uint64_t kfdsim_torn(uint32_t gpu_id) {
 
         return g ? atomic_load(&g->n_torn) : 0;
 }
+
+_public_
+KfdsimTorn kfdsim_last_torn(void) {
+        return sim_packet_last_torn();
+}

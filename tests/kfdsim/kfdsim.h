@@ -29,5 +29,12 @@ uint64_t kfdsim_maps(uint32_t gpu_id) __attribute__((weak));
  * write indices again, which it does where KFDSIM_OPTS has strict=0. */
 uint64_t kfdsim_torn(uint32_t gpu_id) __attribute__((weak));
 
+/* The last such place: its index, and when it was found (CLOCK_MONOTONIC). The caller knows that no map is under way.
+ */
+typedef struct KfdsimTorn {
+        uint64_t index, found_ns;
+} KfdsimTorn;
+KfdsimTorn kfdsim_last_torn(void) __attribute__((weak));
+
 /* The driver's ioctl(), past the libraries in front of it. */
 int kfdsim_ioctl(int fd, unsigned long request, void *arg) __attribute__((weak));

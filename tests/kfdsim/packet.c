@@ -66,12 +66,22 @@ static bool is_torn(const SimQueue *q, uint64_t index) {
                         index >= read_index(q);
 }
 
+static KfdsimTorn last_torn;
+
+KfdsimTorn sim_packet_last_torn(void) {
+        return last_torn;
+}
+
+/* Called under the lock. */
 uint64_t sim_packets_torn(const SimQueue *q) {
         uint64_t read = n_places(q) > 0 ? read_index(q) : 0, torn = 0,
                  end = n_places(q) > 0 ? MIN(write_index(q), read + n_places(q)) : 0;
 
         for (uint64_t i = read; i < end; i++)
-                torn += is_torn(q, i);
+                if (is_torn(q, i)) {
+                        last_torn = (KfdsimTorn){.index = i, .found_ns = now_ns()};
+                        torn++;
+                }
         return torn;
 }
 

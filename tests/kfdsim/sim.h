@@ -68,6 +68,7 @@
 #include "common/macro.h"
 #include "common/time-util.h"
 #include "hal/kfd-abi.h"
+#include "kfdsim.h"
 
 #define SIM_GPUS_MAX      8U
 #define SIM_PROCESSES_MAX 128U
@@ -272,6 +273,7 @@ void sim_event_forget(void);
 /* The packet at a queue's read index: whether there is one that may execute now, how long it takes, and its end. */
 void sim_packet_look(SimQueue *q);            /* takes the write index for rung, and fetches */
 uint64_t sim_packets_torn(const SimQueue *q); /* places below the write index that have no packet */
+KfdsimTorn sim_packet_last_torn(void);
 void sim_packet_check(const SimQueue *q, uint64_t value);
 bool sim_packet_is_ready(SimQueue *q);
 uint64_t sim_packet_duration(const SimQueue *q);
