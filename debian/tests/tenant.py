@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Shared by the tests: a program that is built against the installed libxsched, and the service's answers about it."""
+"""Shared by the tests: builds and runs a program with the installed libxsched, and asks the service about it."""
 
 import json
 import os
@@ -25,7 +25,7 @@ def build(directory=None):
 
 
 def clients():
-    """[(command, priority, queues)]"""
+    """Returns [(command, priority, queues)]."""
     return [
         (c["command"], c["priority"], c["queues"])
         for c in json.loads(output("xschedctl", "--json=short", "list-clients"))
@@ -38,8 +38,8 @@ def equal(found, expected):
 
 
 def become(function, expected):
-    """Waits for the result: the service learns a unit's settings from systemd a moment after the client has
-    registered."""
+    """Waits until the function returns what is expected: the service learns a unit's settings from systemd a moment
+    after the client has registered."""
     end = time.monotonic() + 10
     while function() != expected and time.monotonic() < end:
         time.sleep(0.01)
@@ -47,7 +47,7 @@ def become(function, expected):
 
 
 class Tenant:
-    """Waits until the program runs and is registered."""
+    """The program, running and registered."""
 
     def __init__(self, *argv):
         self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# install.sh [PACKAGES [INSTALL [CLASSES]]]: installs xsched on the host whose first process is seen as 1
+# install.sh [PACKAGES [INSTALL [CLASSES]]]: installs xsched on the host, whose first process has to be PID 1 here
 #
-# PACKAGES has Debian packages (/packages); where there are none, what is installed stays. INSTALL has containers.conf
-# (/install), CLASSES the cluster's classes (/classes): those of an earlier run that are not there any more go. Runs as
-# root, and may be run again.
+# PACKAGES (/packages) contains Debian packages; if it is empty, the installed ones stay. INSTALL (/install) contains
+# containers.conf. CLASSES (/classes) contains the cluster's classes; those of an earlier run that are no longer in it
+# are removed from the host. Needs root, and may be run again.
 set -eu
 
 packages=${1:-/packages} install=${2:-/install} classes=${3:-/classes}
@@ -25,8 +25,8 @@ if [ -e "$1" ]; then
         rm -rf "$host$staged"
         mkdir -p "$host$staged"
         cp "$@" "$host$staged/"
-        # Nobody answers dpkg when it asks about a file below /etc that was changed there: what the host has stays. The
-        # image may be an older one, when an upgrade is taken back.
+        # Nobody can answer dpkg's question about a changed file below /etc, so the host's version stays. The image may
+        # be older than what is installed, after an upgrade was rolled back.
         on_host sh -c "DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends --allow-downgrades \
                 -o Dpkg::Options::=--force-confold $staged/*.deb"
 fi
@@ -35,7 +35,7 @@ mkdir -p "$host/etc/xsched/classes.d"
 rm -f "$host/etc/xsched/classes.d/$mark"*.class
 for class in "$classes"/*.class; do
         [ -e "$class" ] || continue
-        # Of several that match the first by name counts: those of the cluster are ranked among themselves.
+        # Of several classes that match, the first by name applies. The common prefix keeps the cluster's own order.
         name=${class##*/}
         cp "$class" "$host/etc/xsched/classes.d/$mark$name"
 done

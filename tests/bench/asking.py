@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A service that asks the real polkitd, on a bus that is the system's to both of them; and honest users who are nobody
-in particular, because root is not asked about."""
+"""A service that asks the real polkitd; both take a private bus for the system's. The honest users are unprivileged,
+because the service does not ask polkit about root."""
 
 import json
 import os
@@ -16,12 +16,12 @@ HONEST = "daemon"
 
 
 def polkitd():
-    """Its program; None where it cannot be run."""
+    """Returns the path of polkitd, or None if it cannot be run here."""
     return next((p for p in POLKITD if os.path.exists(p)), None) if os.getuid() == 0 else None
 
 
 def start_polkit(bus, directory):
-    """With this service's actions, whether they are installed or not."""
+    """Starts polkitd with the actions of this tree, whether they are installed or not."""
     actions = os.path.join(directory, "actions")
     shutil.copytree(ACTIONS, actions)
     shutil.copy(os.path.join(HERE, "../../dbus/org.xsched.policy"), actions)
@@ -36,7 +36,7 @@ def start_polkit(bus, directory):
 
 
 class AskingService(Service):
-    """On the bus that it takes for the system's, and not on one that it is told."""
+    """A service that gets no bus address, and so uses what it takes for the system's bus."""
 
     def __init__(self, bus, *args, **kwargs):
         without_address = 'p=$1; shift 2; exec "$p" "$@"'
@@ -45,7 +45,7 @@ class AskingService(Service):
 
 
 def as_honest(function):
-    """What function() returns, in a process of the honest user."""
+    """Runs function() in a process of the honest user, and returns its result."""
     r, w = os.pipe()
     pid = os.fork()
     if pid == 0:

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What it costs a program that is alone to be counted. Runs inside of xsched-session.
+"""Measures what accounting costs a program that is alone. Runs inside of xsched-session.
 
     bench-accounting.py [--json] [--check] [--seconds=N] XSCHEDCTL TEST-CLIENT
 
-The program does nothing but launch (tests/lib/test-client, through the real library; a launch is over at once): nobody
-loses more by it. It looks itself whether it is watched, so launches in the time that it is and in the time that it is
-not are of the same seconds: what the machine does meanwhile is in both, and two runs need not be compared. What is lost
-is what it would have launched, had nobody watched."""
+The program only launches (tests/lib/test-client, with the real library), and each launch is over at once, so no program
+can lose more. It counts its launches while it is watched and while it is not. Both counts come from the same seconds,
+so the machine's load is in both, and no two runs have to be compared. The loss is the difference to what it would have
+launched unwatched."""
 
 import argparse
 import collections
@@ -37,7 +37,7 @@ def rate(launches, ns):
 
 
 def lost(s, yardstick):
-    """The part of what it would have launched at the rate of when nobody watched."""
+    """Returns the part that was lost of the launches at the unwatched rate."""
     return 1 - (s.unwatched + s.watched) / (yardstick * (s.unwatched_ns + s.watched_ns) / 1e9)
 
 

@@ -1,11 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""GPU time of a program that is alone, as each way of counting says, and what counting costs: bench-alone.py [--quick]
-MIX-TENANT; prints JSON
+"""Measures the GPU time that each way of counting finds for a program that is alone, and what counting costs:
+bench-alone.py [--quick] MIX-TENANT; prints JSON
 
-Runs inside of xsched-session. GPUTimeUSec beside the time in which the device had the program's work, by what it
-computed; and launches beside those of Accounting=off, in turns, so that both are of the same seconds: the differences
-of neighbouring turns say what is lost, and how well that is known."""
+Runs inside of xsched-session. GPUTimeUSec is compared with the time in which the device had work of the program, as the
+program's results tell. Launches are compared with those of Accounting=off in alternating turns, so that the machine is
+equally busy for both. The differences of neighbouring turns are the loss, and their spread is its uncertainty."""
 
 import json
 import os
@@ -29,7 +29,7 @@ def set_mode(mode):
 
 
 def counted(service, tenant, seconds):
-    """(GPUTimeUSec, s, of the time between two looks; its source; what was done meanwhile)."""
+    """Returns (the increase of GPUTimeUSec in s; its source; the work that was done meanwhile)."""
     found = []
 
     def look():
@@ -51,7 +51,7 @@ def count(service, tenant, seconds):
 
 
 def cost(service, tenant, mode, turns):
-    """What is lost in neighbouring turns with the mode and without."""
+    """Returns the loss in each pair of neighbouring turns, one with the mode and one without."""
     lost = []
     for _ in range(turns):
         units = {}

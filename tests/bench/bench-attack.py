@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What honest users notice of those who attack the service: bench-attack.py [--quick|--check] [--turns=N] [ATTACK...]
+"""Measures how attacks on the service delay honest users: bench-attack.py [--quick|--check] [--turns=N] [ATTACK...]
 
-Two honest operations, on a service on a bus of its own: a hold (from an edge of the one to the verdict of the other)
-and a registration (of a client with a queue, by the service's own socket, and by the bus where that does not let one
-in, as programs do, which send their calls without waiting for the authentication). Each is measured in turns: quiet;
-beside an attack; and, as a yardstick of what the CPUs that an attack takes cost in any case, beside the same number of
-the same processes that keep CPUs, and the bus, as busy without a word to the service. Attackers are another user, where
-root runs this, and the service is as nice as its unit has it. Asserts no times.
+There are two honest operations, on a service on a bus of its own. A hold takes from an edge of one client to the
+verdict of the other. A registration is that of a client with a queue; as programs do, it uses the service's own socket
+and sends its calls without waiting for the authentication, and falls back to the bus if the socket does not let it in.
+Each operation is measured in turns: quiet, beside an attack, and beside a yardstick. The yardstick is as many processes
+that keep the CPUs and the bus as busy but do not call the service: so much an attack costs in any case. Attackers are
+another user if root runs this, and the service is as nice as its unit makes it. No time is asserted.
 
-With --check it is a test, and prints what it has seen: beside each attack the p99 of both is within twice that of the
-yardstick, in one turn of a few. A turn is short, and what else the machine does makes one late now and then.
+With --check it is a test that prints what it measured: beside each attack the p99 of both operations is within twice
+the yardstick's in at least one of a few turns. A turn is short, so other load on the machine delays some of them.
 
-What one may not is measured where polkitd is, by a service and honest users that ask it; the yardstick only spins.
+The attack "beyond" needs polkitd: its service and honest users ask it, and its yardstick only spins.
 """
 
 import json
@@ -45,7 +45,7 @@ TURNS = int(next((w[8:] for w in sys.argv if w.startswith("--turns=")), 1 if QUI
 ROUNDS = 40 if QUICK else 300
 REGISTRATIONS = 10 if QUICK else 150
 NICE = ["nice", "-n", "-10"] if os.getuid() == 0 else []  # as xsched.service has it
-# As the libraries in programs wait, and what is a user's that is let in on and on: 200 a second.
+# The libraries wait as long for the socket. The socket lets a user in 200 times a second.
 CONNECT_WAIT_US = 10000
 LET_IN_EACH_S = 0.006
 QUEUES = 1000 if CHECK else 200 if QUICK else 3000
@@ -70,7 +70,7 @@ def crowd(c):
 
 
 def pipeline(c, send):
-    """For ever, as many calls as may wait for an answer; send(n) sends the one."""
+    """Keeps as many calls pending as may be, for ever; send(n) sends the n-th."""
     pending, n = [], 0
     while True:
         while len(pending) < PIPELINE:
@@ -125,7 +125,7 @@ def register(c, begin):
 
 
 def trespass(c, begin):
-    """Registers queues with clients of others: each time the process has to be looked at."""
+    """Registers queues with clients of others: the service has to look at the caller's process each time."""
     begin()
     wanted = {"Device": ("s", "pci:0000:09:00.0"), "Backend": ("s", "test")}
     pipeline(c, lambda n: c.send(NAME, PATH, MANAGER, "RegisterQueue", "oa{sv}", f"{PATH}/client/{n % 4 + 1}", wanted))
@@ -149,7 +149,7 @@ def invent(c, begin):
 
 
 def connect_anew(c, begin):
-    """A connection for each call."""
+    """Makes a connection for each call."""
     begin()
     while True:
         with dbus.Connection(ADDRESS) as other:
@@ -161,7 +161,7 @@ def by_socket():
 
 
 def for_ever(attack):
-    """Anew, where one is hung up on."""
+    """Connects again whenever the service hangs up."""
     while True:
         try:
             with by_socket() as c:
@@ -171,7 +171,7 @@ def for_ever(attack):
 
 
 def socket_connect(c, begin):
-    """As many connections as can be made, a hundred at a time."""
+    """Makes as many connections as it can, a hundred at a time."""
     begin()
     kept = []
     while True:
@@ -190,7 +190,7 @@ def socket_connect(c, begin):
 
 
 def socket_refused(c, begin):
-    """What is for the bus alone, in a pipeline."""
+    """Calls a method that the socket refuses, in a pipeline."""
     begin()
     for_ever(lambda g: pipeline(g, lambda n: g.send(NAME, PATH, MANAGER, "ListQueues")))
 
@@ -218,7 +218,7 @@ def socket_trespass(c, begin):
 
 
 def socket_unread(c, begin):
-    """Answers that are never taken, by as many connections as there may be."""
+    """Never reads its answers, on as many connections as there may be."""
     begin()
     data, _ = dbus.encode(1, 7, {1: ("o", PATH), 2: ("s", MANAGER), 3: ("s", "UnregisterQueue")}, "t", (99,))
     while True:
@@ -240,7 +240,7 @@ def socket_unread(c, begin):
 
 
 def socket_descriptors(c, begin):
-    """Sent along, in connections of their own, because the service closes such a connection: sockets that linger."""
+    """Sends sockets that linger when they are closed, each on its own connection, because the service closes it."""
     begin()
     while True:
         lingering = [Lingering() for _ in range(4)]
@@ -262,7 +262,7 @@ def beyond(c, begin):
     pipeline_of(c, calls(path))
 
 
-# By calls; and by the program of tests/lib, with its options.
+# The attacks by calls. PROGRAM has the attacks of tests/lib/attacker, with its options.
 CALLS = {
     "ask": ask,
     "set-badly": set_badly,
@@ -280,21 +280,21 @@ CALLS = {
 }
 BEYOND = "beyond"
 PROGRAM = {"storm": ["-c", "2", "-q", "8", "storm"], "crowd": ["-n", "20000", "wake"]}
-# A write to an eventfd with a crowd keeps its CPU from all others while the kernel looks at each: one's own does, too.
+# The kernel occupies a CPU while it wakes a crowd of waiters. A crowd on its own eventfd does so without the service.
 HARMLESS = {"crowd": ["-n", "20000", "own"]}
 ALL = "all together"
-# That is measured, and no test: on two CPUs the p99 of a hold was 5 to 55 ms beside all of these, and 0.3 to 20 ms
-# beside the yardstick, whose processes mostly wait for the bus.
+# All together is measured but not checked: on two CPUs the p99 of a hold was 5 to 55 ms beside all attacks, and 0.3 to
+# 20 ms beside the yardstick, whose processes mostly wait for the bus.
 ALL_OF_THEM = [] if CHECK else [ALL]
-# They are as many as the CPUs of a larger machine: there they have all but these, so that it is the service's order
-# that is measured and not the kernel's. A machine that is set up so has xschedd in a slice of its own.
+# All together, the attackers could occupy every CPU of a larger machine. They get all but these, so that the service's
+# scheduling is measured and not the kernel's. A machine that is set up like that runs xschedd in a slice of its own.
 CPUS_LEFT = 4
 CPUS_MIN = 3 * CPUS_LEFT
 ADDRESS = SOCKET = ""
 
 
 def attackers_cpus(names):
-    """Those that attackers may have: all, but where all attack together."""
+    """Returns the CPUs of the attackers: all of them, unless all attacks run together."""
     cpus = sorted(os.sched_getaffinity(0))
     return cpus[CPUS_LEFT:] if len(names) > 2 and len(cpus) >= CPUS_MIN else cpus
 
@@ -305,7 +305,7 @@ class Attack:
     def __init__(self, bus, names, harmless):
         self.pids, self.processes = [], []
         everywhere = os.sched_getaffinity(0)
-        os.sched_setaffinity(0, attackers_cpus(names))  # what is started now has it, too
+        os.sched_setaffinity(0, attackers_cpus(names))  # the attackers inherit it
         try:
             self.begin(bus, names, harmless)
         finally:
@@ -314,7 +314,7 @@ class Attack:
     def begin(self, bus, names, harmless):
         if names == [BEYOND]:
             names = ["spin", "spin"] if harmless else [beyond, beyond]
-        elif harmless:  # those of the socket do not wait for the bus
+        elif harmless:  # attackers of the socket do not load the bus, so their yardstick spins
             of_socket = [name for name in names if name.startswith("socket-")]
             spinners = ["spin"] * max(len(of_socket), 2 if of_socket else 0)
             names = [name for name in names if name not in of_socket] + spinners
@@ -383,7 +383,7 @@ def at(samples, percent):
 
 
 def summary(turns_ns):
-    """Of each turn, and of those the middle one: what the machine does for a moment is not the service's."""
+    """Takes the percentiles of each turn, and the middle one of them, so that a short disturbance does not count."""
     p50, p99 = ([at(t, percent) / 1000 for t in turns_ns] for percent in (50, 99))
     return {
         "p50_us": at(p50, 50),
@@ -476,7 +476,7 @@ class Bench:
 
 
 class AskingBench(Bench):
-    """Whose service asks polkit, and whose honest user is there while he is measured."""
+    """A bench whose service asks polkit, and whose honest user only exists while it is measured."""
 
     high_priority, n_honest = 0, 0
 
@@ -500,12 +500,12 @@ class AskingBench(Bench):
 
 
 def measured(bench, names):
-    """A row for each attack."""
+    """Yields a row for each attack."""
     global ADDRESS, SOCKET
     ADDRESS, SOCKET = bench.bus.address, bench.socket
     for name in names:
         attacks = [*CALLS, *PROGRAM] if name == ALL else [name]
-        # By turns, so that what else the machine does is in all of them.
+        # In turns, so that other load on the machine is in all of them.
         samples = {"quiet": {}, "yardstick": {}, "attacked": {}}
         for _ in range(TURNS):
             turns = {
@@ -526,7 +526,7 @@ def measured(bench, names):
 
 
 def within_target(bench, name):
-    """Whether it is met; says what was seen."""
+    """Returns whether the target is met, and prints what was measured."""
     global ADDRESS, SOCKET
     ADDRESS, SOCKET = bench.bus.address, bench.socket
     attacks = [*CALLS, *PROGRAM] if name == ALL else [name]
@@ -536,7 +536,7 @@ def within_target(bench, name):
         for harmless in (True, False):
             for what, times in bench.beside(attacks, harmless).items():
                 seen[what, harmless].append(at(times, 99))
-        # The best turn beside the attack, the one in the middle beside the yardstick.
+        # Compares the best turn beside the attack with the middle one beside the yardstick.
         missed = [w for w in ("hold", "registration") if min(seen[w, False]) > TARGET * at(seen[w, True], 50)]
         if not missed:
             break
@@ -548,7 +548,7 @@ def within_target(bench, name):
 
 
 def benches(directory, names):
-    """(bench, names of attacks): a service for most, and one that asks polkit."""
+    """Yields (bench, names of its attacks): one service for most attacks, and one that asks polkit."""
     b = Bench(directory)
     b.honest()
     yield b, [n for n in names if n != BEYOND]
@@ -562,8 +562,8 @@ def benches(directory, names):
 
 
 def ahead_of_attackers():
-    """The measuring process, and none that it starts: it competes with nobody for a processor. Otherwise most of what
-    is late beside a storm is itself, between the verdict and its look at the clock. Only root may."""
+    """Gives this process, but none that it starts, realtime priority, which only root may. Otherwise most of the delay
+    beside a storm would be its own, between the verdict and its look at the clock."""
     try:
         os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
     except PermissionError:

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What the control plane costs: bench-control.py [--quick]; prints JSON
+"""Measures what the control plane costs: bench-control.py [--quick]; prints JSON
 
-A service on a bus of its own. Each time has a yardstick of the same run beside it: a round trip to the bus daemon, a
-process that does nothing. Asserts no times. Cgroups are made where root may make them, else that part is left out
-("units": null)."""
+The service is on a bus of its own. Each time is printed beside a yardstick of the same run: a round trip to the bus
+daemon, or a process that does nothing. No time is asserted. The part about units is left out ("units": null) if cgroups
+cannot be made here."""
 
 import json
 import os
@@ -68,11 +68,11 @@ class Bench:
         return self.c.get(NAME, PATH, MANAGER, name)
 
     def cpu_us(self):
-        """Time that the service has had of a CPU."""
+        """Returns the CPU time of the service."""
         return int(proc(self.service.pid, "schedstat").split()[0]) / 1000
 
     def memory(self):
-        """Private to it, and in pages that it shares with clients: bytes."""
+        """Returns the service's memory in bytes: private, and in pages that it shares with clients."""
         fields = dict(line.split(":", 1) for line in proc(self.service.pid, "status").splitlines())
         return {k: int(fields[v].split()[0]) * 1024 for k, v in (("private", "RssAnon"), ("shared", "RssShmem"))}
 
@@ -104,7 +104,7 @@ class Bench:
         return {"registered": summary(times), "yardstick": summary(yard), **self.messages()}
 
     def messages(self):
-        """On the bus, all there are, for one program with one queue: until it is registered, and in all its life."""
+        """Counts all messages on the bus for one program with one queue, until it is registered and until its end."""
         monitor = subprocess.Popen(
             ["busctl", f"--address={self.bus.address}", "monitor", "--json=short"],
             stdout=subprocess.PIPE,
@@ -112,7 +112,7 @@ class Bench:
             text=True,
         )
         monitor.stderr.readline()
-        # Ourselves seen means that the others are, too.
+        # Messages arrive in order: once our mark is seen, those before it are, too.
         counts = []
         self.mark("begin")
         self.count(monitor, "begin")
@@ -129,12 +129,12 @@ class Bench:
         return {"messages_registered": counts[0], "messages": counts[1]}
 
     def gone_quietly(self, p):
-        """Without a message of ours: its page is unmapped by the service."""
+        """Waits for the client's end without sending a message: the service unmaps the client's page."""
         until(lambda: "xsched-page" not in proc(self.service.pid, "maps"), "the client to go")
         p.end()
 
     def mark(self, what):
-        """A message that stands for this point."""
+        """Sends a message that marks this point."""
         try:
             self.c.bus("GetNameOwner", "s", f"mark.{what}")
         except Exception:  # pylint: disable=broad-except
@@ -161,7 +161,7 @@ class Bench:
         return None
 
     def cycle(self, root, with_client):
-        """Units that come and go, each with a process, which registers or has nothing to do with us."""
+        """Makes and removes units, each with a process that registers or that the service does not care about."""
         sleeper = subprocess.Popen(["sleep", "infinity"])
         cpu, wakeups, before = self.cpu_us(), self.get("NWakeups"), self.memory()
         start = now_ns()
@@ -200,7 +200,7 @@ class Bench:
         root = self.cgroup_root()
         if not root or not os.access(f"{root}/cgroup.procs", os.W_OK):
             return None
-        # Somebody is there all the time, in a process of its own: else nothing is watched.
+        # Without a client the service would watch no units, so one stays registered, in a process of its own.
         p = Program(self.bus)
         self.cycle(root, True)
         result = {"others": self.cycle(root, False), "clients": self.cycle(root, True)}
@@ -218,8 +218,7 @@ class Bench:
         return group, client, slot
 
     def priority(self):
-        """Two that are ready, in turns raised above the other: from the call that is sent to the verdict that it
-        brings."""
+        """Raises each of two ready groups above the other in turns, and takes the time from the call to the verdict."""
         jobs = [self.job("a"), self.job("b")]
         raised, yard = [], []
         level = 0
@@ -252,7 +251,7 @@ class Bench:
             after = self.memory()
             return things, {k: (after[k] - before[k]) / MANY for k in after}
 
-        # A service that has never had more than a few: memory that is free already would hide what is taken.
+        # A fresh service has no free memory of former clients, which would hide what new ones take.
         self.service.stop()
         self.service.start()
         clients, client = grown(lambda i: Raw(self.c))

@@ -1,17 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A latency job beside trainings, and trainings among themselves, natively and scheduled, on a real GPU with PyTorch:
-prints one line of JSON.
+"""Measures a latency job beside trainings, and trainings beside each other, natively and scheduled, on a real GPU with
+PyTorch; prints one line of JSON.
 
 bench-cuda.py [--batch=gemm,resnet50] [--beside=0,1,3,7] [--seconds=S] [--rounds=N] [--layer=FILE] [--ways=NAME,...]
               [--weights=S]
                                                                                 inside of xsched-session
 
-Ways: native: no layer. scheduled: as everybody has it. gate: channels are never stopped. stop: they are, also with a
-version of the driver that was never seen at work. What is compared is measured in turns, N rounds of it, because a
-machine is not equally fast from one moment to the next; natively and with slices it is half of them. slice: as stop,
-and the trainings' channels have time slices of 100 us. --weights: also two trainings at 300:100, for S seconds.
---verbose: what xschedd says of the device, after each.
+Ways:
+  native     without the layer
+  scheduled  with the layer as it is by default
+  gate       channels are never stopped
+  stop       channels are stopped, also with a version of the driver that was never tested
+  slice      as stop, and the trainings' channels have time slices of 100 us
+The rows of a way are measured in turns, in N rounds, because a machine is not equally fast all the time; native and
+slice get half of the rounds. --weights also measures two trainings at 300:100, for S seconds. --verbose prints what
+xschedd knows about the device after each way.
 """
 
 import argparse
@@ -32,7 +36,7 @@ WAYS = {
     "slice": {"XSCHED_CUDA_STOP": "any", "XSCHED_CUDA_SLICE": "100"},
 }
 MODES = ("eager", "graph")
-RANDOM_MODES = ("eager-random", "graph-random", "graph-told")  # beside the most, where channels are stopped
+RANDOM_MODES = ("eager-random", "graph-random", "graph-told")  # only beside most trainings, and with stops
 SAMPLES = {}  # each picture's time, for --keep
 SMALL_MEMORY = 100 << 30  # seven trainings of ResNet-50 in batches of 128 take more
 
@@ -73,7 +77,7 @@ def show(*words):
 
 
 class Watch:
-    """The processes that are held in between, and how far; seen at a few moments, so that it costs nothing."""
+    """Counts at which level, and for how long, processes are held. It looks rarely, so that it costs nothing."""
 
     def __init__(self, wanted):
         self.over, self.seen = threading.Event(), collections.Counter()
@@ -96,7 +100,7 @@ class Watch:
 
 
 class Cell:
-    """What was measured of one row, in all rounds."""
+    """The measurements of one row, from all rounds."""
 
     def __init__(self):
         self.ms, self.rates = [], []
@@ -133,7 +137,7 @@ def start_tenants(kinds, layer, extra, result):
 
 
 def run_beside(name, job, batch, options):
-    """The job beside each number of trainings, in turns."""
+    """Measures the job beside each number of trainings, in turns."""
     cells, rows = collections.defaultdict(Cell), [(how, n) for how in MODES for n in options.beside]
     if name in ("scheduled", "stop", "slice"):
         rows += [(how, max(options.beside)) for how in RANDOM_MODES]
@@ -150,8 +154,8 @@ def run_beside(name, job, batch, options):
 
 
 def run_weights(batch, options):
-    """Two trainings at 300:100, and each with the device for itself before and after: what each did, of what it does
-    alone."""
+    """Measures two trainings at 300:100, and each of them alone before and after. Returns what part each did of what it
+    does alone."""
     alone, shared = [Cell(), Cell()], [Cell(), Cell()]
     for b, weight in zip(batch, (300, 100)):
         set_settings(b, f"weight={weight}")
@@ -193,7 +197,7 @@ def run_kind(name, kind, job, options, result):
 
 def run_way(name, options, result):
     layer = options.layer if name != "native" else None
-    # Short time slices are for those below.
+    # Only the trainings get short time slices.
     env = {k: v for k, v in WAYS[name].items() if k != "XSCHED_CUDA_SLICE"}
     job = start_tenants(["latency"], layer, env, result)[0]
     if layer:

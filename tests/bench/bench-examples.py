@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""XSched's own examples, unchanged, on a GPU: bench-examples.py [--seconds=N] [--layer=FILE] DIR; prints JSON
+"""Runs XSched's own examples, unchanged, on a GPU: bench-examples.py [--seconds=N] [--layer=FILE] DIR; prints JSON
 
-Runs inside of xsched-session. DIR has the examples of XSched's repository (examples/Linux, 1 to 4 and 8) as nvcc made
-them from its sources and our headers: app, app_with_hints, app_concurrent, app_sched, app_nontrans_sched. Each prints
-how long each of its tasks took. Tasks count from when all programs, or both threads, have ended one.
+Runs inside of xsched-session. DIR contains the examples of XSched's repository (examples/Linux, 1 to 4 and 8) as nvcc
+compiled them with our headers: app, app_with_hints, app_concurrent, app_sched, app_nontrans_sched. Each prints how long
+each of its tasks took. Tasks count once all programs, or both threads, have ended one.
 
-The programs of the first two ask for the priorities 0, 1 and 2, and a process's own hints only lower. So an
-administrator's part is played here, too: each process has the priority 10, of which it takes what it asks for.
+The programs of the first two examples ask for the priorities 0, 1 and 2, but a process's own hints can only lower its
+priority. So this program does what an administrator would: it gives each process the priority 10.
 """
 
 import argparse
@@ -23,14 +23,14 @@ import time
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 TASK = re.compile(r"^(.*?)\s*Task \d+ completed in (\d+) ms")
-STARTING_MAX = 40  # s: each fills arrays of 32 million numbers first
+STARTING_MAX = 40  # s; each fills arrays of 32 million numbers first
 HIGH, LOW = "high", "low"
-# What the threads of one program call themselves.
+# The names that the threads of one program print.
 NAMES = {"Prio 2": HIGH, "Prio 1": LOW, "high prio": HIGH, "low  prio": LOW}
 
 
 def automatic(priority):
-    """As README of the first example sets it, with the priority of the two terminals."""
+    """Returns the environment that the README of the first example sets in the terminal of this priority."""
     return {
         "XSCHED_SCHEDULER": "GLB",
         "XSCHED_AUTO_XQUEUE": "ON",
@@ -43,7 +43,7 @@ def automatic(priority):
 
 GLOBAL = {"XSCHED_SCHEDULER": "GLB"}
 ROOM = 10
-# Name, way, and who: (name, or None where its threads say it themselves; program; arguments; environment).
+# (example, way, its programs: [(name, or None if its threads print theirs; program; arguments; environment)])
 ONE = "1 transparent"
 RUNS = [
     (ONE, "alone", [(HIGH, "app", [], None)]),
@@ -61,7 +61,7 @@ class Program:
     def __init__(self, name, argv, env):
         self.name, self.rest, self.times, self.said = name, "", {}, []
         self.is_global = env.get("XSCHED_SCHEDULER") == "GLB"
-        # On a terminal it writes line by line.
+        # On a terminal stdio writes line by line.
         self.fd, other = pty.openpty()
         # pylint: disable-next=consider-using-with
         self.process = subprocess.Popen(
@@ -136,7 +136,7 @@ def run(directory, layer, seconds, who):
                 "p50_ms": statistics.median(times),
                 "max_ms": max(times),
             }
-        # They say nothing else, but of a result that is wrong, or of an error.
+        # The programs print anything else only for a wrong result or an error.
         if p.said:
             raise RuntimeError("; ".join(p.said[:3]))
     return result

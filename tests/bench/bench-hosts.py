@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Many hosts on one machine: bench-hosts.py [--hosts=N] [--gpus=N] [--events=N] [--rounds=N] [--seed=N]
+"""Simulates many hosts on one machine: bench-hosts.py [--hosts=N] [--gpus=N] [--events=N] [--rounds=N] [--seed=N]
                [--launch=MS] [--load=SECONDS]; prints JSON
 
-Each host is an xschedd on a private bus, with fake GPUs that two programs share each. On hosts that are drawn at random
-all programs go to work, something happens (the service is killed, stopped, or hangs and is killed; the bus dies;
-programs die and others come), and work goes on. Then the programs of all hosts work, and until the end: in each round
-several hosts meet with something at the same time, and at last all services die at once. After each of these all
-programs have to be registered once, as before, with the settings that were made at run time, and to get on, on the
-other hosts, too; and what was computed has to be right.
+Each host is an xschedd on a private bus, with fake GPUs, each of which two programs share. There are five events: the
+service is killed, is stopped, or hangs and is killed; the bus dies; or programs die and others are started. First,
+each event happens on a host drawn at random while its programs work. Then the programs of all hosts work until the end:
+in each round events happen on several hosts at the same time, and finally all services are killed at once. After each
+event, all programs of all hosts have to get on, those of the host have to be registered exactly once and with the
+settings that were made at run time, and all results have to be right.
 
-Measured: memory, without programs, with them, and while all work; CPU time of all services and buses together while
-no program works, while all do, and for a launch.
+It measures memory without programs, with them, and while all work; and the CPU time of all services and buses while no
+program works, while all work, and for a launch.
 """
 
 import json
@@ -29,12 +29,12 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..
 from harness import CLIENT, DEVICE, GROUP, MANAGER, NAME, PATH, Bus, Program, Service, proc, until  # noqa: E402
 
 CONFIG = "[Limits]\nMaxClientsPerUser=200\n[Log]\nLevel=warning\n"
-WEIGHTS = (100, 33)  # a process itself only lowers
+WEIGHTS = (100, 33)  # a process can only lower its own
 ATTACHED = 2
-STEPS = 5  # of each program, on either side of what happens
-TOGETHER = 8  # hosts to which something happens at the same time, at most
-WORKING_GPUS = 2  # of each host, while all hosts work: one machine has to carry them
-LONG = 120  # s, that a busy machine may take for many
+STEPS = 5  # of each program, before and after an event
+TOGETHER = 8  # hosts with an event at the same time, at most
+WORKING_GPUS = 2  # of each host, while all hosts work: one machine has to do all of it
+LONG = 120  # s; a busy machine may take long for many programs
 
 
 def expected_sum(steps):
@@ -49,7 +49,7 @@ def pss_kb(pid):
 
 
 def cpu_us(pid):
-    """Of all threads of a process: the kernel's clock of it."""
+    """Returns the CPU time of all threads of a process, by the kernel's clock for it."""
     return time.clock_gettime_ns((~pid << 3) | 2) / 1000
 
 
@@ -77,7 +77,7 @@ class Host:
         return self.c.get(NAME, path, interface, name)
 
     def start_program(self, n):
-        """The n-th: two on each GPU, of different weights."""
+        """Starts the n-th program: there are two on each GPU, with different weights."""
         gpu, weight = self.gpus[n // len(WEIGHTS)], WEIGHTS[n % len(WEIGHTS)]
         return Program(self.bus, gpu, wait=False, env={"XSCHED_WEIGHT": str(weight)})
 
@@ -96,7 +96,7 @@ class Host:
         self.c.call(NAME, first[5], CLIENT, "Set", "ta{sv}", 0, {"Threshold": ("u", 5)})
 
     def state(self):
-        """Who is there, on which GPU, and with which settings."""
+        """Returns the clients, their queues and all settings."""
         clients = {
             c[1]: (c[5], self.get("Weight", c[5], CLIENT), self.get("Threshold", c[5], CLIENT))
             for c in self.call("ListClients")
@@ -113,7 +113,7 @@ class Host:
     # --- work ---
 
     def begin(self, launch_ms=1, n_gpus=None):
-        """On the first GPUs, or all."""
+        """Starts the programs of the first n_gpus GPUs, or of all."""
         self.launch_ms, self.n_at_work = launch_ms, len(WEIGHTS) * (n_gpus or len(self.gpus))
         for p in self.at_work:
             p.tell(f"work {launch_ms}")
@@ -130,7 +130,7 @@ class Host:
         return [int(p.line(LONG)) for p in self.at_work]
 
     def steps(self):
-        """Of all programs, from when they began to live."""
+        """Returns the steps of all programs since they were started."""
         return sum(int(p.ask("progress", LONG)) for p in self.programs)
 
     def gets_on(self, when, start=None):
@@ -143,7 +143,7 @@ class Host:
         )
 
     def rest(self):
-        """How many steps there were since they began to live, all of them right."""
+        """Stops the programs, and checks their results. Returns their steps since they were started."""
         total = 0
         for p in self.at_work:
             p.tell("rest")
@@ -154,7 +154,7 @@ class Host:
             total += steps
         return total
 
-    # --- what happens: what goes, and what comes back ---
+    # --- events, and the recovery from them ---
 
     def cpu_us(self):
         return self.cpu_before_us + cpu_us(self.service.pid) + cpu_us(self.bus.process.pid)
@@ -182,7 +182,7 @@ class Host:
         check(self.service.process.wait() == 1, "it goes on without a bus")
 
     def replace(self):
-        """Half of the programs die."""
+        """Kills half of the programs."""
         self.gone = sorted(self.rng.sample(range(len(self.programs)), len(self.programs) // 2))
         for n in self.gone:
             self.programs[n].end()
@@ -218,7 +218,7 @@ class Bench:
         self.happened, self.struck = {}, {}
 
     def memory(self):
-        """Of a host, KiB: the service, its bus, and all that there is of its programs."""
+        """Returns the memory of the average host in KiB: the service, its bus, and its programs."""
         n = len(self.hosts)
         return {
             "service": sum(pss_kb(h.service.pid) for h in self.hosts) / n,
@@ -233,7 +233,7 @@ class Bench:
             h.set_something()
 
     def check_state(self, host, before, everybody=True):
-        """As before; of programs of whom some died as many, each on its GPU with its weight."""
+        """Checks that the host is as before. If programs were replaced, their number, queues and weights are."""
         expected = sorted(p.pid for p in host.programs)
         until(lambda: sorted(c[1] for c in host.call("ListClients")) == expected, "all clients", deadline=LONG)
         until(lambda: len(host.call("ListQueues")) == len(expected), "all queues", deadline=LONG)
@@ -251,7 +251,8 @@ class Bench:
         check((now["lingers"], now["group"]) == (before["lingers"], before["group"]), f"settings are {now}")
 
     def happen(self, what):
-        """At work on one host. Returns steps, and CPU time of the service in us."""
+        """Makes an event happen on one host while its programs work. Returns their steps, and the CPU time of the
+        service and the bus in us."""
         host = self.rng.choice(self.hosts)
         before, cpu, steps = host.state(), host.cpu_us(), host.steps()
         host.begin()
@@ -275,13 +276,13 @@ class Bench:
         return [h.progress() for h in self.hosts]
 
     def get_on(self, when, but=()):
-        """All hosts' programs work: without a service or a bus, too."""
+        """Waits until the programs of all hosts get on, also those without a service or a bus."""
         waited = {h: h.progress() for h in self.hosts if h not in but}
         for h, start in waited.items():
             h.gets_on(when, start)
 
     def round(self):
-        """Several hosts at the same time: all that goes is gone before the first comes back."""
+        """Makes events happen on several hosts at the same time: all are down before the first one recovers."""
         struck = self.rng.sample(self.hosts, self.rng.randint(2, min(TOGETHER, len(self.hosts))))
         whats = [self.rng.choice(EVENTS) for _ in struck]
         before = [h.state() for h in struck]
@@ -310,14 +311,14 @@ class Bench:
         return time.monotonic() - start
 
     def rest(self):
-        """All steps of the programs that live, each of which is right."""
+        """Stops all programs, and checks their results. Returns their steps."""
         return sum(h.rest() for h in self.hosts)
 
     def cpu_in(self, seconds):
-        """CPU time of all services and buses, us a second, and steps of all programs a second."""
+        """Returns the CPU time of all services and buses in us a second, and the steps of all programs a second."""
         steps = sum(map(sum, self.progress()))
         start, cpu = time.monotonic(), sum(h.cpu_us() for h in self.hosts)
-        time.sleep(seconds)  # what is measured is this time
+        time.sleep(seconds)  # the span that is measured
         took = time.monotonic() - start
         cpu = sum(h.cpu_us() for h in self.hosts) - cpu
         return cpu / took, (sum(map(sum, self.progress())) - steps) / took

@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""MeanUSec beside the device's own time stamps: bench-mean.py [--quick] TIMED MIX-TENANT; prints JSON
+"""Compares MeanUSec with the device's own time stamps: bench-mean.py [--quick] TIMED MIX-TENANT; prints JSON
 
-Runs inside of xsched-session. TIMED launches kernels of one length, synchronous or eight deep, in a queue with
-profiling enabled, which the layer makes no use of; MeanUSec is looked at meanwhile. Each alone, beside an equal, and
-short ones beside long ones. tests/opencl/test-mean.py asserts the same on a CPU.
+Runs inside of xsched-session. TIMED launches kernels of one length, synchronously or eight deep, in a queue with
+profiling enabled, which the layer does not use; meanwhile MeanUSec is read. Each kind of kernel runs alone and beside
+its equal, and short ones run beside long ones. tests/opencl/test-mean.py asserts the same on a CPU.
 """
 
 import itertools
@@ -24,7 +24,7 @@ HOWS = ("sync", "deep")
 LONG_BESIDE_SHORT = ((20, 20000), (100, 1000))
 SECONDS, WARM_UP = 1.0, 0.3
 LOOK = 0.005
-LOOKS_MIN = 10  # where the machine left time for fewer, it is measured again
+LOOKS_MIN = 10  # with fewer, because the machine was busy, it is measured again
 PROPERTIES, QUEUE = "org.freedesktop.DBus.Properties", "org.xsched.Scheduler.Queue"
 
 
@@ -40,7 +40,7 @@ class Program:
         self.queue = None
 
     def run(self, seconds):
-        """The device's (mean, median), us."""
+        """Returns the device's (mean, median) in us."""
         self.process.stdin.write(f"{seconds}\n")
         mean, median, _ = map(int, self.process.stdout.readline().split())
         return mean / 1000, median / 1000
@@ -61,7 +61,7 @@ class Program:
 
 
 def measure(programs, seconds):
-    """What each says of its launches, and what MeanUSec was meanwhile."""
+    """Returns for each program what it says about its launches, and MeanUSec meanwhile."""
     said, seen = [None] * len(programs), [[] for _ in programs]
 
     def work(i):

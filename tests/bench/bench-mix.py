@@ -1,21 +1,21 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What tenants get of a device, for all mixes of kernels and patterns: bench-mix.py [--quick] PROGRAM SUBSET...; prints
-JSON
+"""Measures what tenants get of a device, for all mixes of kernels and patterns: bench-mix.py [--quick] PROGRAM
+SUBSET...; prints JSON
 
 Runs inside of xsched-session. PROGRAM is mix-tenant. Each SUBSET takes a few minutes, up to eight on a GPU:
 
   300, 900   all pairs of kernels of 5 us, 0.1, 1.2 and 10 ms, each deep, in bursts of 12 ms and synchronous, at 300:100
              and at 900:100
-  long       twelve pairs at each, for 10 s
+  long       twelve pairs at each of these weights, for 10 s
   more       three tenants, nested cgroups, Max=, Min=, and kernels longer than the time slice, for 10 s
-  few        what takes two minutes: for a CPU as the device, and for trying
+  few        a choice that takes two minutes, for a CPU as the device and for trying this script
 
-With ":USEC" behind it, of 300 and 900 only the pairs that have a kernel of that length, for 1 s each, until
-four minutes are over: what was not reached stays as it was.
+300:USEC and 900:USEC measure only the pairs that have a kernel of that length, for 1 s each, and stop after four
+minutes; the figures of the pairs that were not reached stay as they were.
 
-On a GPU, whose speed is known to be steady, what each does alone is measured before and after a subset. On a CPU,
-and of kernels that are as short as a launch, whose speed is that of the host, it is measured around each mix.
+A GPU has a steady speed, so each tenant is measured alone before and after a subset. A CPU has none, and kernels as
+short as a launch depend on the host's speed: there each tenant is measured alone around each mix.
 """
 
 import itertools
@@ -37,9 +37,9 @@ SHORTER = 1
 PART = 230
 ALONE = 0.5
 ALONE_SHORT = 0.3
-AS_LAUNCH = 20  # us: kernels that are shorter take about as long as a launch, or less
+AS_LAUNCH = 20  # us; a shorter kernel takes no longer than its launch
 
-# Heavy and light: equal kernels, long beside short in both directions, synchronous beside deep.
+# (heavier, lighter): equal kernels, long beside short in both directions, synchronous beside deep.
 PAIRS = [
     (Kind(1200, "deep"), Kind(1200, "deep")),
     (Kind(100, "burst"), Kind(1200, "burst")),
@@ -70,10 +70,10 @@ class Bench:
         mix.go_first(self.service.pid())
         self.subset, self.quick, self.rows, self.steady = subset, quick, [], self.calibration["gpu"]
         self.only = only  # pairs that have a kernel of this length
-        self.tenants, self.alone = {}, {}  # (kind, place): tenant; kind: what was measured
+        self.tenants, self.alone = {}, {}  # by (kind, place); measurements by kind
 
     def tenant(self, kind, place, cgroups=None):
-        """One process for each place in which a kind of tenant is needed, idle when it is not."""
+        """Returns the tenant of this kind in this place. It is started once, and idles between mixes."""
         key = (kind, place)
         if key not in self.tenants:
             self.tenants[key] = self.session.start(kind, f"mix-{place}", cgroups and cgroups.entering(place))
@@ -83,8 +83,8 @@ class Bench:
         self.alone.setdefault(tenant.kind, []).append(mix.alone(self.service, tenant, ALONE))
 
     def mix(self, what, seconds, kinds, asked, settings, limit=None, places=range(9)):
-        """`asked` is the part of the device that each is to have; with `limit` only the one of that index is looked
-        at."""
+        """Measures a mix. `asked` is the part of the device that each tenant is to have; with `limit`, only the tenant
+        of that index counts."""
         tenants = [self.tenant(k, place) for place, k in zip(places, kinds)]
         seconds = 1 if self.quick else seconds
         by_host = any(k.usec < AS_LAUNCH for k in kinds)
@@ -105,8 +105,8 @@ class Bench:
         self.mix(f"{weight}:100", seconds, pair, asked, [{"Weight": weight}, {}])
 
     def result(self):
-        """JSON's types. Shares by what was done are parts of what each does alone; by device time, of the kernels' own
-        length."""
+        """Returns the rows in JSON's types. `parts` relates the work that was done to that of the tenant alone;
+        `device` is by device time, from the kernels' own lengths."""
         rows = [
             {
                 "what": what,
@@ -165,7 +165,7 @@ def run_limits(bench, kinds):
 
 
 def run_nested(bench):
-    """A: 300, B: 100; in A: C 100, D 200."""
+    """Measures nested weights: a 300, b 100; within a: c 100, d 200."""
     kinds = (Kind(100, "deep"), Kind(1200, "sync"), Kind(1200, "burst"))
     with mix.Cgroups("a/c", "a/d", "b") as cgroups:
         if not cgroups.directory:
@@ -208,11 +208,11 @@ SUBSETS = {
 }
 
 
-PARTED = ("300", "900")  # those of which a part can be measured
+PARTED = ("300", "900")  # subsets of which a part can be measured
 
 
 def run(program, subset, quick, only):
-    """What was measured before something failed is not lost with it."""
+    """Measures a subset. If a mix fails, the rows that were measured before are kept."""
     bench = Bench(program, subset, quick, only)
     if bench.steady:
         for kind in KINDS:

@@ -1,13 +1,13 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""From the doorbell of a high job to the low job's queues being off the device, on a simulated AMD GPU:
-bench-preempt.py [--quick]
+"""Measures the time from a high job's doorbell until the low job's queues are off the device, on a simulated AMD GPU:
+bench-preempt.py [--quick]; prints JSON
 
 Both jobs are programs on AMD's HSA runtime, with the KFD layer in front of it, under a real service. The three parts
-are the service's own figures: decision, from the doorbell to the verdict being written; wake-up, from there to the low
-job's control thread calling its driver; ioctl, that call, whose cost is the simulator's model (an unmap and map costs
-50 us, beside what the simulator's own threads need of the CPU). Played once for each of some settings, with the
-kernel's bare wake-ups (bench-wake) before, as the yardstick. Prints JSON."""
+are the service's own figures. The decision lasts from the doorbell until the verdict is written; the wake-up from there
+until the low job's control thread calls its driver; and the ioctl is that call. The simulator's model decides how long
+that takes: an unmap and map costs 50 us, plus the CPU time of the simulator's own threads. Each of several settings is
+measured once, after the kernel's bare wake-ups (bench-wake), which are the yardstick."""
 
 import json
 import os
@@ -23,12 +23,12 @@ from harness import *
 KERNEL_NS = 500_000
 QUICK = "--quick" in sys.argv
 
-# Asleep, the service awake, all CPUs awake, and both.
+# Everything may sleep; the service stays awake; the CPUs stay awake; both do.
 SETTINGS = ("", "BusyPoll=50ms", "CPULatency=0us", "BusyPoll=50ms\nCPULatency=0us")
 
 
 class Player:
-    """A tenant of xsched-demo, by its lines (tools/demo/demo.h)."""
+    """A tenant of xsched-demo, controlled by lines of text (tools/demo/demo.h)."""
 
     def __init__(self, bus, token, role, kernels, environment):
         out_r, out_w = os.pipe()
@@ -69,7 +69,7 @@ def figures(c, name):
 
 
 def yardstick(config):
-    """The kernel's own wake-ups, with CPUs as awake as under this setting."""
+    """Measures the kernel's own wake-ups, with the CPU latency of this setting."""
     awake = re.search(r"CPULatency=(\d+)us", config)
     command = [os.environ["YARDSTICK"], "--json", "--count=200" if QUICK else "--count=600"]
     command += [f"--cpu-latency={awake[1]}"] if awake else []
@@ -78,7 +78,7 @@ def yardstick(config):
 
 
 def becomes_realtime(service, until_ns):
-    """As long as there is somebody to decide between."""
+    """Returns whether the service becomes realtime before until_ns. It is so only while several jobs compete."""
     while now_ns() < until_ns:
         if os.sched_getscheduler(service.pid) & ~os.SCHED_RESET_ON_FORK == os.SCHED_RR:
             return True

@@ -3,25 +3,25 @@
 """Runs the benchmarks and writes BENCHMARKS.md: benchmarks.py [OPTION...] [NAME...]
 
 Each benchmark's figures, with machine, settings and command, are kept as one JSON file under tests/bench/results/, and
-BENCHMARKS.md is rendered from all files there: so figures of a machine that is not at hand (a GPU) stay until they are
-measured again. Without NAME all are run; --list shows their names.
+BENCHMARKS.md is rendered from all files there. So figures of a machine that is not at hand (a GPU) stay until they are
+measured again. Without NAME, all benchmarks are run; --list prints their names.
 
   --build=DIR      the build directory (build beside this source tree)
   --results=DIR    where the JSON files are (tests/bench/results)
   --output=FILE    the document (BENCHMARKS.md); --output= for none
   --render         run nothing, only write the document
-  --quick          short runs, for trying this script; not for keeping
+  --quick          short runs, for trying this script; do not keep their figures
   --low=N,...      batch jobs of the two-tenants benchmark (1,3 on a CPU, 1,3,7 on a GPU)
-  --mix=NAME,...   parts of the mix benchmark: 300, 900, long, more, few (few); the others stay as they were.
-                   300:5 measures of 300 the pairs that have a kernel of 5 us
+  --mix=NAME,...   subsets of the mix benchmark: 300, 900, long, more, few (few); the others stay as they were.
+                   300:5 measures those pairs of 300 that have a kernel of 5 us
   --demo=OPTION    passed on to xsched-demo; may be repeated
   --cuda=OPTION    passed on to bench-cuda.py; may be repeated
-  --examples=DIR   XSched's own examples, as nvcc made them: see bench-examples.py
-  --tag=NAME       kept beside the results of other settings under this name
-  --list           names of the benchmarks
-  --help           this help
+  --examples=DIR   XSched's own examples, compiled by nvcc: see bench-examples.py
+  --tag=NAME       keep the results under this name, beside those of other settings
+  --list           print the names of the benchmarks
+  --help           print this help
 
-Measure on a machine that does nothing else. On one that has no source tree: tools/bundle, and there
+Measure on a machine that does nothing else. For a machine without a source tree, run tools/bundle here, and there
 
   xsched-bundle/run xsched-bundle/tests/bench/benchmarks.py --results=DIR --output= demo
 
@@ -63,7 +63,7 @@ class Options:
         self.demo, self.cuda = [], []
         self.examples = ""
         self.tag = ""
-        self.environment = {}  # of the benchmark, said with its command
+        self.environment = {}  # of the benchmark, recorded with its command
         self.names = []
         for argument in arguments:
             key, _, value = argument.partition("=")
@@ -122,7 +122,7 @@ def source_version():
             subprocess.run(["git", "-C", ROOT, *words], capture_output=True, text=True, check=False).stdout.strip()
             for words in (
                 ["describe", "--always"],
-                # What this script writes makes no difference to what it measures.
+                # This script's own output does not change what it measures.
                 ["status", "--porcelain", "--untracked-files=no", ":!BENCHMARKS.md", ":!tests/bench/results"],
             )
         )
@@ -132,7 +132,7 @@ def source_version():
 
 
 def run(command):
-    """Standard output of a command; its messages go where ours go."""
+    """Returns a command's standard output. Its standard error is ours."""
     print("+", " ".join(shown(command)), file=sys.stderr, flush=True)
     r = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if r.returncode:
@@ -141,7 +141,7 @@ def run(command):
 
 
 def shown(command):
-    """The command as a reader can type it, from the source tree."""
+    """Returns the command as a reader can type it in the source tree."""
     return [word.replace(ROOT + "/", "") for word in command]
 
 
@@ -241,8 +241,8 @@ def run_preempt(options):
     keep(options, "preempt", command, json.loads(run(command)))
 
 
-# The same tenants with a queue's in-flight bound alone, as XSched's level 1 has it, with a short one, and with all
-# levels.
+# By tag: the settings and the environment of the same tenants. They run with all levels; with only a bound on each
+# queue's launches in flight, as XSched's level 1, also with a smaller window; with level 3; and with a threshold of 1.
 AMD_SIM = {
     "": ([], {}),
     "level-1": (["--set=Preemption=1", "--set=Threshold=16", "--set=Budget=0"], {}),
@@ -291,8 +291,8 @@ def run_demo(options):
 
 
 def run_apart(name, *command):
-    """In a session of its own, which goes before the machine's other work as a whole. Returns the command, what it
-    found, and the name for this device."""
+    """Runs a benchmark in a session of its own, so that it as a whole can go before the machine's other work. Returns
+    the command, its data, and the name for this device."""
     command = ["setsid", "--wait", *command]
     data = json.loads(run(command))
     return command, data, f"{name}-" + (slug(data["device"]) if data["gpu"] else "cpu")
@@ -377,8 +377,8 @@ def run_hosts(options):
 
 
 def run_text(program, *arguments, session=False):
-    """A benchmark that prints what people read: kept as it is. Words in capitals among the arguments become paths; of a
-    layer that was not built nothing is said."""
+    """Returns the runner of a benchmark that prints text for people, which is kept as it is. Arguments in capitals
+    become paths; a layer that was not built is left out."""
 
     def runner(options):
         exe = os.path.join(options.build, "tests", "bench", program)
@@ -438,14 +438,14 @@ def records(options):
             if name.endswith(".json"):
                 with open(os.path.join(options.results, name), encoding="utf-8") as f:
                     found.append(json.load(f))
-    # GPUs first: they are what this is for.
+    # GPUs come first: they matter most.
     return sorted(
         found, key=lambda r: (r["name"].startswith("demo-cpu"), r["name"].startswith("demo-amd-sim"), r["name"])
     )
 
 
 def wrapped(text):
-    """The text with lines of at most 120 columns, but for tables, headings, pictures and commands."""
+    """Wraps the text at 120 columns, except for tables, headings, pictures and commands."""
     lines = []
     for line in text.split("\n"):
         indent = "  " if line.startswith("- ") else ""

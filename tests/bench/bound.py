@@ -1,11 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What the bound on launches in flight costs and gives, over kernels of 5 us to 20 ms: bound.py [--quick] XSCHED-DEMO;
-prints JSON
+"""Measures the effect of the bound on launches in flight, with kernels of 5 us to 20 ms: bound.py [--quick]
+XSCHED-DEMO; prints JSON
 
-A job with precedence launches one kernel now and then; a batch job below it always has work. For each length of kernel
-and each Budget=: how long the worst launch of the one above took beyond what it takes alone, and how much the one below
-got done beside what it does unscheduled."""
+A job with precedence launches one kernel now and then; a batch job of lower priority always has work. For each kernel
+length and each Budget= it measures how much longer a launch of the first job takes than alone, and how much the batch
+job gets done in relation to unscheduled."""
 
 import json
 import os

@@ -7,7 +7,7 @@ def kernel(usec):
 
 
 def wait(row, budget):
-    """Of a launch of the job above, beyond what it takes alone: (median, worst), us."""
+    """Returns by how much launches of the job with precedence exceed their time alone: (median, worst) in us."""
     alone = row["alone"]["p50_us"]
     f = row["budgets"][budget]
     return max(f["p50_us"] - alone, 0), max(f["max_us"] - alone, 0)
@@ -21,10 +21,10 @@ def render_bound(record, table):
     data = record["data"]
     budgets = list(data["rows"][0]["budgets"])
     text = (
-        f"{data['device']}: one kernel now and then of a job with precedence, beside a batch job that always has work, "
-        "both with kernels of the length in the first column. For each `Budget=`: what a launch of the one above "
-        "waited for beyond what it takes alone (median / worst, us), and what the one below got done, as a part of "
-        "what it does unscheduled. `Budget=0` is a bound in numbers, of `Threshold=` launches.\n\n"
+        f"{data['device']}: a job with precedence launches one kernel now and then, beside a batch job that always has "
+        "work; both have kernels of the length in the first column. The columns of each `Budget=` have how much longer "
+        "a launch of the first job took than alone (median / worst, in us), and the work of the batch job in percent "
+        "of its work unscheduled. With `Budget=0` the bound is a number of launches, `Threshold=`.\n\n"
     )
     rows = []
     for row in data["rows"]:

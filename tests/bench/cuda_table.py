@@ -7,15 +7,15 @@ import os
 WAYS = ("scheduled", "gate", "stop", "unexpected", "slice")
 MODES = ("eager", "graph", "eager-random", "graph-random", "graph-told")
 HOW = {
-    "scheduled": "Kernels in flight are waited for (level 1).",
-    "gate": "Gate: kernels in flight are waited for (level 1).",
+    "scheduled": "The job waits for kernels in flight (level 1).",
+    "gate": "Gate: the job waits for kernels in flight (level 1).",
     "stop": "Stop: channels are stopped where that is quicker (level 3).",
-    "unexpected": "Unexpected: the same with Linger=0, so that nothing is done before the job has come.",
+    "unexpected": "Unexpected: the same with Linger=0, so that nothing is done before the job launches.",
     "slice": "Slice: as stop, and the trainings' channels have time slices of 100 us.",
 }
 RANDOM = (
-    " Random: at moments that nobody can foresee, 5 to 45 ms after one another. Told: such moments, of which the "
-    'program tells 3 ms ahead by xsched_hint("WillLaunch").'
+    " Random: the pictures come at unforeseeable moments, 5 to 45 ms apart. Told: the same, but the program announces "
+    'each 3 ms ahead by xsched_hint("WillLaunch").'
 )
 SCALE, LEFT, BAR, MOST = 26, 240, 14, 20  # points per ms, ...
 
@@ -27,7 +27,7 @@ def batch_text(d, kind):
 
 
 def rows_of(d, kind):
-    """(mode, beside, way, what was found)"""
+    """Yields (mode, number of trainings beside it, way, result)."""
     ways = [name for name in ("native", *WAYS) if name in d[kind]]
     for how in MODES:
         counts = {int(key.split()[-1]) for name in ways for key in d[kind][name] if key.startswith(f"{how} beside ")}
@@ -68,7 +68,10 @@ def weights_text(d):
     ]
     if not found:
         return ""
-    return "Two trainings at 300:100, which asks for 75 % of what both do, by what each does alone: " + ", ".join(found)
+    return (
+        "Two trainings at 300:100: the share of the first, by what each does alone, which should be 75 %: "
+        + ", ".join(found)
+    )
 
 
 def render_cuda(record, table):
@@ -85,8 +88,8 @@ def render_cuda(record, table):
         f"### {d['device']}, PyTorch {d['torch']}{record.get('what', '')}\n\nResNet-18, one picture 40 times a second, "
         f"eagerly and as a CUDA graph, at priority 200, beside trainings; {d['seconds']:g} s each, {d['rounds']} times "
         f"in turn. Natively there is no layer and no service. {' '.join(HOW[name] for name in ways)}"
-        f"{RANDOM if random else ''} *To alone*: of the same way. *Of native*: of what as many trainings do natively. "
-        f"A training with the device for itself, under the layer: {alone} of native.\n\n"
+        f"{RANDOM if random else ''} *To alone* compares with the job alone in the same way, *of native* with as many "
+        f"trainings natively. A training alone on the device, with the layer, reaches {alone} of native.\n\n"
     )
     text += "".join(render_kind(d, kind, table) for kind in d["batch"])
     weights = weights_text(d)
@@ -98,7 +101,7 @@ def render_cuda(record, table):
 
 
 def plot(record):
-    """A bar for each row, to its p99, with a mark at its median."""
+    """Draws a bar for each row, as long as its p99, with a mark at its median."""
     d, out, y = record["data"], [], 30
     for kind in d["batch"]:
         out.append(f'<text x="10" y="{y}" font-weight="bold">beside {html.escape(batch_text(d, kind))}</text>')

@@ -11,7 +11,7 @@ def ms(us):
 PHASES = {"alone": "alone", "shared": "unscheduled", "xsched": "xsched"}
 
 
-# What others reach with the same jobs on the same device.
+# What another scheduler reaches with the same jobs on the same device.
 COMPARISONS = [
     (
         "H200",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The sections of BENCHMARKS.md: what is said of each benchmark's record, and its tables."""
+"""The sections of BENCHMARKS.md: the text and the tables about each benchmark's record."""
 
 from attack_table import render_attack
 from bound_table import render_bound
@@ -15,7 +15,7 @@ from study_table import render_study
 
 
 def table(head, rows):
-    """A Markdown table; the first column is text, the others are numbers."""
+    """Returns a Markdown table; the first column is text, the others are numbers."""
     widths = [max(len(str(row[i])) for row in [head, *rows]) for i in range(len(head))]
     lines = []
     for row in [head, None, *rows]:
@@ -66,8 +66,8 @@ def render_decision(record):
     text += f"\n{d['rounds']} rounds"
     if d["unheld"] + d["unresumed"]:
         text += (
-            f"; the machine was late in {d['unheld']} of them to close the gate, in {d['unresumed']} to open it again: "
-            "these count with the length of the round"
+            f"; the gate was not closed in time in {d['unheld']} of them, and not opened again in time in "
+            f"{d['unresumed']}: these count with the length of the round"
         )
     return text + ".\n\n" + provenance(record)
 
@@ -90,10 +90,11 @@ def render_load(record):
     head = ["", "edges/s", "verdicts/s", "of a core", "us an edge", "yardstick", "Pss MiB"]
     text = (
         "The load is 5,000 cycles a second of ready and idle, on a contended device; 4,500 where all are active. Then "
-        "who comes is held, waits for the service and wakes it twice: when he comes, and when he is done. "
+        "each client that becomes ready is held and waits for the service, and wakes it twice: when it becomes ready, "
+        "and when it is done. "
     )
     if all("yardstick_percent" in d for d in record["data"]):
-        text += "The yardstick is a process that an eventfd wakes as often, and that does nothing, in the same run. "
+        text += "The yardstick is a process in the same run that an eventfd wakes as often, and that does nothing. "
     else:
         head, *rows = ([c for i, c in enumerate(row) if i != 5] for row in [head, *rows])
     text += (
@@ -113,9 +114,9 @@ def render_orderings(record):
         us = [found[policy, *size]["us"] for size in sizes]
         rows.append([policy, *(f"{t:.2f}" for t in us), f"{us[-1] / found['tree', *sizes[-1]]['us']:.2f}x"])
     text = (
-        "An event of each policy: a queue has work, or has none any more, and its device decides; half of the queues "
-        "have work, and eight are below one node. In us of CPU time, and the last column beside tree. Of hhpf it "
-        "includes what the other devices are told, and decide.\n\n"
+        "What an event costs each policy, in us of CPU time: a queue gets work or runs out of it, and its device "
+        "decides. Half of the queues have work, and there are eight below a node. The last column compares with tree. "
+        "For hhpf the time includes the decisions of the other devices.\n\n"
     )
     head = [f"{q:,} on {d}" for d, q in sizes]
     return text + table(["queues on devices", *head, "to tree"], rows) + "\n" + provenance(record)
@@ -145,8 +146,8 @@ def render_control(record):
         ]
 
     text = (
-        "The yardstick of a start is a process that does nothing, of the others a round trip to the bus daemon, in "
-        "the same run.\n\n"
+        "The yardstick of a start is the start of a process that does nothing. That of the others is a round trip to "
+        "the bus daemon in the same run.\n\n"
     )
     text += table(
         ["", "p50 us", "p99 us", "p50 to yardstick", "p99 to yardstick"],
@@ -161,10 +162,9 @@ def render_control(record):
     text += (
         "\n"
         f"Messages on the bus for a program with one queue: {d['registration']['messages_registered']} until it is "
-        f"registered, {d['registration']['messages']} in all its life, each counted once, with those of the bus "
-        "itself.\n\n"
+        f"registered, {d['registration']['messages']} until its end, including those of the bus itself.\n\n"
     )
-    names = {"others": "with a process that is none of ours", "clients": "with a client and its queue"}
+    names = {"others": "with a process that is no client", "clients": "with a client and its queue"}
     if d["units"]:
         text += (
             table(
@@ -174,7 +174,7 @@ def render_control(record):
                     "wall us",
                     "CPU us of the service",
                     "its wake-ups",
-                    "bytes left over",
+                    "bytes kept",
                 ],
                 [
                     [
@@ -202,24 +202,23 @@ def render_text(record):
 
 
 LAUNCH_NOTE = (
-    "A tiny kernel on PoCL, natively and with the layer in turns, in the same run. XSched's shim, for comparison: "
+    "A tiny kernel on PoCL, natively and with the layer, in turns in the same run. XSched's shim, for comparison: "
     "1.75x for launch and finish, 2.5x pipelined.\n"
 )
 
 EXEC_NOTE = (
-    "System calls of /bin/true from its exec to its end, without a layer and with each of them preloaded. "
-    "What is added is what mapping any library takes: a layer does nothing before the first queue. "
-    "A test fails when one adds more than 8.\n"
+    "System calls of /bin/true from its exec to its end, without a layer and with each layer preloaded. "
+    "A layer adds only the calls that map a library: it does nothing before the first queue. "
+    "A test fails if a layer adds more than 8.\n"
 )
 
 ACCOUNTING_NOTE = (
-    "A program that does nothing but launch, over at once, with `Accounting=` sampled, and exact: nobody can lose more "
-    "by being counted. It looks itself whether it is watched. What is lost is what it would have "
-    "launched at the rate of "
-    "when it is not, in the same seconds.\n"
+    "A program that only launches, and whose launches end at once, with `Accounting=` sampled, and exact: no program "
+    "can lose more by being counted. It counts its launches while it is watched and while it is not. The loss is the "
+    "difference to what it would have launched unwatched in the same seconds.\n"
 )
 
-# (title, what is said first, names of the results or a pattern of them, renderer)
+# (title, text before the results, names of the results or a pattern of them, renderer)
 SECTIONS = [
     ("Tenants on one device", "", ["demo-.*"], lambda record: render_demo(record, table) + provenance(record)),
     ("PyTorch on one device", "", ["cuda-.*"], lambda record: render_cuda(record, table) + provenance(record)),
@@ -261,7 +260,7 @@ SECTIONS = [
 
 INTRODUCTION = """# Benchmarks
 
-Written by `tests/bench/benchmarks.py` from `tests/bench/results/`: change it there. What counts are the ratios: both
-sides of each come from the same run on the same machine. Absolute times say something about that machine only, and
-where it had other work (its load is given), those of the far percentiles say more about that work.
+`tests/bench/benchmarks.py` writes this file from `tests/bench/results/`; do not edit it. The ratios matter: both sides
+of each come from the same run on the same machine. Absolute times hold for that machine only. If it had other work
+(its load is given), the far percentiles say more about that work than about xsched.
 """

@@ -14,8 +14,8 @@ def render_examples(record, table):
     text = (
         f"{data['device']}: the examples of XSched's repository, compiled by nvcc from its own sources and our "
         "headers, with our layer preloaded and our service, policy hpf, or without both. Each task launches a kernel "
-        "100 times and waits for it; both do that all the time, with 30 to 50 ms between two tasks. Times of a task, "
-        "in ms, as the examples print them. The first two ask for the priorities 0, 1 and 2 by XSched's variables and "
-        "hints, which here only lower: an administrator has given each process 10, of which it takes that.\n\n"
+        "100 times and waits for it; both programs do that all the time, with 30 to 50 ms between two tasks. The times "
+        "of a task are in ms, as the examples print them. The first two examples ask for the priorities 0, 1 and 2 by "
+        "XSched's variables and hints. These can only lower a priority here, so each process was given 10 before.\n\n"
     )
     return text + table(["", "tasks", "mean", "p50", "max"], rows) + "\n"

@@ -20,20 +20,20 @@ STYLE = (
 )
 
 NOTE = (
-    "`fleet-sim`: `policy/` as it is on each of {gpus} simulated GPUs ({hosts} hosts of {gpus_per_host}), with the "
-    "jobs of a made-up trace in PAI's columns: {jobs} jobs, submitted within {minutes:.0f} minutes. A service answers "
-    "requests of 8 ms, in launches of 1 ms; training works in launches of 2, 5 or 10 ms, and gangs in steps of 250 ms. "
-    "Up to {slots} jobs share a GPU, but where each has GPUs of its own. A launch that runs is never stopped (level "
-    "1). `tools/fleet/fleet.h` says what is simulated; `--philly=` and `--pai-jobs=` take published traces.\n\n"
-    "Under xsched no request of the {requests} that met training on their GPU waited for it for longer than "
-    "{behind:.1f} ms, all the pieces of its wait together. `--check` asserts {bound:.0f} ms of each, the longest "
-    "launch and a slice, and as much again for each turn of the starvation floor that a request meets while it waits "
-    "behind others' requests.\n\n"
+    "`fleet-sim` runs the code of `policy/` on each of {gpus} simulated GPUs ({hosts} hosts of {gpus_per_host}). The "
+    "jobs come from a synthetic trace in the format of PAI's: {jobs} jobs, submitted within {minutes:.0f} minutes. A "
+    "service answers requests of 8 ms, in launches of 1 ms; training works in launches of 2, 5 or 10 ms, and gangs in "
+    "steps of 250 ms. Up to {slots} jobs share a GPU, except where each has GPUs of its own. A running launch is never "
+    "stopped (level 1). `tools/fleet/fleet.h` describes the simulation; `--philly=` and `--pai-jobs=` read published "
+    "traces.\n\n"
+    "Under xsched, {requests} requests met training on their GPU, and none waited for it for longer than "
+    "{behind:.1f} ms in total. `--check` asserts that each waits at most {bound:.0f} ms, the longest launch and a "
+    "slice, and as much again for each turn of the starvation floor while it waits behind others' requests.\n\n"
 )
 GANG_NOTE = (
-    "What gangs wait for their own workers, of the time that they have GPUs. Each host decides for itself, so on "
-    "several GPUs the slowest, whose GPU has the most other work, holds up the rest, and while they wait others have "
-    "the GPUs. `Gang=yes`, which holds a gang together on one host, is not simulated.\n\n"
+    "The part of the time on its GPUs that a gang waits for its own workers. Each host decides for itself. So the "
+    "worker whose GPU has the most other work delays the rest, and others use the GPUs meanwhile. `Gang=yes`, which "
+    "keeps a gang on one host together, is not simulated.\n\n"
 )
 
 
@@ -85,7 +85,7 @@ def render_fleet(record, table):
     text += f"\n![a fleet](tests/bench/results/{record['name']}.svg)\n\n" + GANG_NOTE
     sizes = list(us["gangs"])
     text += table(
-        ["training on", *(f"{s}: {what}" for s in sizes for what in ("slowdown", "waits for its own"))],
+        ["training on", *(f"{s}: {what}" for s in sizes for what in ("slowdown", "waits for its workers"))],
         [
             [
                 NAMES[name],
@@ -104,7 +104,7 @@ def render_fleet(record, table):
 
 
 def bars(top, title, values, shown, scale):
-    """A panel of one bar for each discipline."""
+    """Draws a panel with a bar for each discipline."""
     most = max(map(scale, values.values())) or 1
     out = [f'<text x="{LEFT}" y="{top - 6}" class="text">{html.escape(title)}</text>']
     for n, (name, value) in enumerate(values.items()):
@@ -159,20 +159,22 @@ def plot(record):
 
 
 HOSTS_NOTE = (
-    "{hosts} real xschedd on one machine, each on a bus of its own, with {gpus} fake GPUs that two programs share "
-    "each: {programs} programs. {times} times all programs of a host went to work, and something happened: {what}.\n\n"
-    "Then {load_gpus} GPUs of each host worked, in launches of {load_ms} ms, until the end. In {rounds} rounds, up to "
-    "{most_together} hosts at the same time met with something, and were all without it before the first had it back: "
-    "{struck}. At last all services died at once, and {back:.1f} s after they were started again everybody was back. "
-    "Each time all programs were registered once, as before, with the settings that had been made at run time, all got "
-    "on, on the other hosts, too, and without a service, and every sum was right; otherwise there were no figures.\n\n"
+    "{hosts} real xschedd run on one machine, each on a bus of its own, with {gpus} fake GPUs, each shared by two "
+    "programs: {programs} programs in all. {times} times, an event happened on a host while all its programs worked: "
+    "{what}.\n\n"
+    "Then {load_gpus} GPUs of each host worked, in launches of {load_ms} ms, until the end. In {rounds} rounds, events "
+    "happened on up to {most_together} hosts at the same time, all of which were down before the first one recovered: "
+    "{struck}. Finally, all services were killed at once; {back:.1f} s after they were started again, all programs "
+    "were registered. After each event all programs were registered exactly once and with the settings that had been "
+    "made at run time; the programs of all hosts got on, also those without a service; and every result was right. "
+    "Otherwise the benchmark would have failed, without figures.\n\n"
 )
 WHAT = {
     "kill": "the service was killed",
     "stop": "it was stopped and started",
     "hang": "it hung, and the watchdog killed it",
     "lose_bus": "the bus died",
-    "replace": "half of the programs died, and others came",
+    "replace": "half of the programs died, and others were started",
 }
 
 

@@ -3,13 +3,13 @@
 
 WITHIN = 0.1
 GPU_NOTE = (
-    "These programs have enabled profiling, so their launches' own stamps are read (`opencl-stamps.h`). A GPU's "
-    "runtime calls back late; of a program without profiling the time is what passes between completions that are "
-    "noticed soon (`opencl-guess.h`), and that has two things in it that are not the launch's. A synchronous "
-    "program's launch has the way to the device and back in it, some 5 us. And synchronous programs of one weight "
-    "are let into each other's gaps, since nobody would gain if the device stood still for them: what others have "
-    "on the device meanwhile is in the time from a launch to its end. Measured that way on 2026-11-23, at "
-    "3263594, 25 of 40 were within 10 %: all but one of the deep ones, and of the synchronous ones few.\n\n"
+    "These programs have enabled profiling, so the layer reads their launches' time stamps (`opencl-stamps.h`). For a "
+    "program without profiling, the layer takes the time between completions that it notices soon (`opencl-guess.h`), "
+    "because a GPU's runtime calls back late. That time includes two others. A synchronous program's launch includes "
+    "the way to the device and back, some 5 us. And synchronous programs of one weight run in each other's gaps, since "
+    "it would help nobody if the device were idle then: so the time from a launch to its end includes what others run "
+    "meanwhile. Measured that way on 2026-11-23, at 3263594, 25 of 40 were within 10 %: all but one of the deep ones, "
+    "and few of the synchronous ones.\n\n"
 )
 
 
@@ -22,8 +22,8 @@ def kind(part):
 
 
 def off(part):
-    """Launches of one length take no less than their median, which one that was interrupted does not move, and no more
-    than their mean, which it does."""
+    """Returns how far MeanUSec is outside of the range from the median to the mean. A launch that was interrupted
+    changes the mean of launches of one length, but not their median, so the true time is between the two."""
     low, high = sorted((part["mean"], part["median"]))
     return max(1 - part["seen"] / low, part["seen"] / high - 1, 0)
 
@@ -44,13 +44,10 @@ def render_mean(record, table):
     parts = [(p, [other for j, other in enumerate(row) if j != i]) for row in data["rows"] for i, p in enumerate(row)]
     good = sum(off(p) <= WITHIN for p, _ in parts)
     text = (
-        f"{data['device']}: the mean time of a launch that the service goes by (`MeanUSec`), beside "
-        "the median and the mean "
-        "of what the device's own time stamps say of the same launches, us; *off*: how far it is from "
-        "between the two. "
-        f"{good} of {len(parts)} are within {100 * WITHIN:.0f} %, the farthest is "
-        f"{100 * max(off(p) for p, _ in parts):.0f} % "
-        "off.\n\n"
+        f"{data['device']}: the mean time of a launch that the service uses (`MeanUSec`), beside the median and the "
+        "mean of the same launches by the device's own time stamps, in us. *Off* is how far it is outside of the range "
+        f"between the two. {good} of {len(parts)} are within {100 * WITHIN:.0f} %, the farthest is "
+        f"{100 * max(off(p) for p, _ in parts):.0f} % off.\n\n"
     )
     if data["gpu"]:
         text += GPU_NOTE

@@ -28,7 +28,7 @@ def shares(parts):
 
 
 def got(row):
-    """A limit is one of the device's time, whatever others do with the rest; weights say how tenants relate."""
+    """Returns what each got: its part of the device's time for a limit, and its share of the work for weights."""
     return row["busy"] if row["limit"] is not None else shares(row["parts"])
 
 
@@ -45,23 +45,23 @@ def farthest(row, have):
 
 
 def off(row):
-    """In parts of the device, of the tenant who is the farthest off."""
+    """Returns how far the farthest tenant's share is off, as a part of the device."""
     return farthest(row, got(row))
 
 
 def time_off(row):
-    """The same of the device's time, as it was accounted."""
+    """Returns the same for the device's time, as the service accounted it."""
     return farthest(row, row["accounted"] if row["limit"] is not None else shares(row["accounted"]))
 
 
 def unknown(row):
-    """By how much the share may be another, for what a tenant does alone differed before and after. Of rows that do not
-    say it, as if one of two tenants had differed: too little, if anything."""
+    """Returns the uncertainty of the share: a tenant alone was not equally fast before and after. For older rows, which
+    do not have it, it is estimated as if only one of two tenants had differed, which is too little if anything."""
     return row.get("unknown", row["drift"] * row["asked"][0] * (1 - row["asked"][0]))
 
 
 def accounted_off(row):
-    """Of the time in which the device really had a tenant's work, relative, of the one who is the farthest off."""
+    """Returns the largest relative error of the accounted time, against the time in which the device had the work."""
     return max(abs(a / b - 1) if b else 0 for a, b in zip(row["accounted"], row["busy"]))
 
 
@@ -102,7 +102,7 @@ def summary(rows):
     offs = [off(r) for r in rows]
     accounted = [accounted_off(r) for r in rows]
     untold = sum(o > WITHIN >= o - unknown(r) for o, r in zip(offs, rows))
-    of_others = f" (of the others {untold} by no more than is unknown of the machine)" if untold else ""
+    of_others = f" ({untold} of the others miss that by no more than is unknown of the machine)" if untold else ""
     times = [time_off(r) for r in rows]
     return (
         f"{sum(o <= WITHIN for o in offs)} of {len(rows)} are within {100 * WITHIN:.0f} points{of_others}; "
@@ -124,7 +124,7 @@ def render_subset(subset, table):
     asked = rows[0]["asked"][0]
     return (
         text
-        + f"What the heavy one got, asked {100 * asked:g}:\n\n"
+        + f"The share of the heavier one, which should be {100 * asked:g}:\n\n"
         + matrix_of(rows, table)
         + "\nThe worst twelve:\n\n"
         + list_of(sorted(rows, key=off, reverse=True)[:12], table)
@@ -135,27 +135,27 @@ def render_mix(record, table):
     d = record["data"]
     text = (
         f"### {d['device']}\n\n"
-        "*got*: what each did by the results of its kernels, as a part of what it does alone in the same time, and of "
-        "these parts its share. *off*: the tenant who is the farthest from what was asked, in points of the device; "
-        "of a limit only what is beyond it counts. *by kernels*: the same by the number of kernels times their "
-        "length, without the gaps that a tenant has even when it is alone. *accounted*: the service's RunUSec. *% off "
-        "real*: accounted against the time in which the device had the tenant's work, by what was computed; a kernel "
-        "at the edge of the window counts by the part of its time that it was under way, which includes what it "
-        "waited: up to a kernel of each side is unknown of that, a tenth of what a light tenant with kernels of 10 ms "
-        "gets in 1 s. *of alone*: the sum of the parts; what is missing is what taking turns costs, and time kept for "
-        "synchronous ones. *drift*: how much the machine's speed differed between the measurements of a tenant alone, "
-        "and *unknown*: the points of a share which that makes (a program with kernels of 5 us is as fast as its host "
-        "launches them, which differs from second to second). Two bounds are physics. Nobody's turn is shorter than a "
-        "kernel: where that is longer than the time slice, shares hold over turns of a kernel (the rows with a time "
-        "slice of 1 ms). And where launches are counted a kernel of 5 us takes its host longer than the device: what "
-        "such a program gets done in its time is its host's matter, and what is divided is *the device's time*, by "
-        "what is accounted.\n\n"
+        "The work of each tenant, by the results of its kernels, is related to what it does alone in the same time. "
+        "*got* is its share of these parts. *off* is the distance of the farthest tenant from what it should get, in "
+        "points of the device; for a limit only what is beyond it counts. *by kernels* is the share by the number of "
+        "kernels times their length, without the gaps that a tenant has even when it is alone. *accounted* is the "
+        "service's RunUSec. *% off real* compares that with the time in which the device had the tenant's work, by its "
+        "results. A kernel at the edge of the window counts for the part of its time, including its wait, that is "
+        "within the window. So up to a kernel on each side is uncertain: a tenth of what a light tenant with kernels "
+        "of 10 ms gets in 1 s. *of alone* is the sum of the parts; the rest is the cost of taking turns, and time "
+        "reserved for synchronous tenants. *drift* is how much the machine's speed differed between the measurements "
+        "of a tenant alone, and *unknown* is the uncertainty of the share in points that follows from it (a program "
+        "with kernels of 5 us is as fast as its host launches them, which differs from second to second).\n\n"
+        "Two limits are physical. No turn is shorter than a kernel: if a kernel is longer than the time slice, shares "
+        "hold over turns of a kernel (the rows with a time slice of 1 ms). And where launches are counted, a kernel of "
+        "5 us takes the host longer than the device: how much such a program gets done in its time depends on the "
+        "host, and only *the device's time* is divided, by what is accounted.\n\n"
     )
     if not d["gpu"]:
         text += (
-            f"The device is CPU {d['cpu']}: one thread of PoCL's for each tenant (POCL_MAX_PTHREAD_COUNT=1), all on "
-            "that CPU, and what launches on the others. A launch takes PoCL longer than a kernel of 5 us, so that "
-            "those measure the host.\n\n"
+            f"The device is CPU {d['cpu']}: PoCL has one thread for each tenant (POCL_MAX_PTHREAD_COUNT=1), all on "
+            "that CPU, and the threads that launch are on the others. A launch takes PoCL longer than a kernel of 5 "
+            "us, so the rows with such kernels measure the host.\n\n"
         )
     text += "\n\n".join(render_subset(s, table).rstrip("\n") for s in d["subsets"])
     return text + f"\n\n![asked and got](tests/bench/results/{record['name']}.svg)\n\n"
@@ -175,7 +175,7 @@ STYLE = """
 
 
 def panel(subset, top):
-    """Every mix is one column, in the order of how far it is off; a dot is a tenant's share less what it asked for."""
+    """Draws each mix as a column, the best first; a dot is a tenant's share less what it should get."""
     rows = sorted(subset["rows"], key=off)
     reach = max(0.06, *(abs(got(r)[i] - r["asked"][i]) for r in rows for i in looked_at(r)))
     width = (WIDTH - LEFT - RIGHT) / len(rows)
@@ -235,7 +235,7 @@ def write_plots(directory, found):
 
 
 def merged(path, data):
-    """Subsets that were measured before stay until they are measured again; where a part was, the other rows."""
+    """Adds the subsets that were measured before and not now; and if only a part was measured now, the other rows."""
     try:
         with open(path, encoding="utf-8") as f:
             old = json.load(f)["data"]["subsets"]

@@ -25,7 +25,7 @@ def preempt_rows(data):
 
 
 def bare_wake_ups(data):
-    """What no service could do on the machine."""
+    """Returns a note if no service could reach the aim on this machine, because the kernel's wake-ups are too slow."""
     p99 = [d["yardstick"]["eventfd"]["p99_us"] for d in data]
     slow = sum(us >= 60 for us in p99)
     if slow == 0:
@@ -39,12 +39,12 @@ def bare_wake_ups(data):
 def render_preempt(record, table):
     data = record["data"]
     text = (
-        "From the doorbell of a high job to the low job's queues being off the device: the decision, until the "
-        "verdict is written; the wake-up, until the low job's control thread is at its driver; the ioctl, that call. "
-        "The last is the simulator's model: an unmap and map costs 50 us, and the simulated hardware is threads that "
-        "need a CPU to stop. The first two are ours, and each has one wake-up of the kernel in it, whose price is the "
-        "yardstick: one process writes an eventfd, another runs behind epoll_wait(), with CPUs as awake as under the "
-        "setting.\n\n"
+        "The time from the doorbell of a high job until the low job's queues are off the device has three parts. The "
+        "decision lasts until the verdict is written, the wake-up until the low job's control thread calls its driver, "
+        "and the ioctl is that call. The last one depends on the simulator's model: an unmap and map costs 50 us, and "
+        "the simulated hardware consists of threads that need a CPU to stop. The first two are ours. Each includes one "
+        "wake-up by the kernel, which the yardstick measures: one process writes an eventfd, and another returns from "
+        "epoll_wait(), with the CPU latency of the setting.\n\n"
     )
     text += table(["", "p50 us", "p99 us", "max us", "samples", "p50", "p99"], preempt_rows(data))
     met = [
@@ -60,7 +60,7 @@ def render_preempt(record, table):
         + (
             ""
             if any("CPULatency=0us" in d["settings"] for d in data)
-            else "What BusyPoll= and CPULatency= make of it has not been measured on a quiet machine."
+            else "The effect of BusyPoll= and CPULatency= has not been measured on a quiet machine."
         )
         + "\n\n"
     )

@@ -11,10 +11,10 @@ def render_stamps(record, table):
         for r in data["rows"]
     ]
     text = (
-        f"{data['device']}: time per launch, us, without any layer, of a program that waits for each launch (sync) or "
-        "for many together (deep). On a plain queue, and on one with profiling enabled; without events, with an event "
-        "for each launch, and with its stamps read. Profiling alone costs nothing, and an event with stamps up to 6 us "
-        "more than one without: so the layer reads them where a program has enabled profiling, once in 2 ms of "
-        "launches, and enables it for nobody.\n\n"
+        f"{data['device']}: time per launch, in us, without any layer, of a program that waits for each launch (sync) "
+        "or for many together (deep). It uses a plain queue, and one with profiling enabled; without events, with an "
+        "event for each launch, and with the event's stamps read. Profiling alone costs nothing, and an event with "
+        "stamps costs up to 6 us more than one without. So the layer reads stamps only if the program has enabled "
+        "profiling, for one launch in 2 ms, and never enables it.\n\n"
     )
     return text + table(["", *ways], rows) + "\n"

@@ -1,11 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What a bound on launches in flight, and the time slice, cost and give: study.py [--quick] XSCHED-DEMO; prints JSON
+"""Measures the effect of the bound on launches in flight and of the time slice: study.py [--quick] XSCHED-DEMO; prints
+JSON
 
-Bounds: a job with precedence launches one kernel now and then, and a batch job below it always has work, with at most
-Threshold= launches in flight (Budget=0: the number alone counts). Slices: the same two jobs as equals, whose turns are
-of TimeSlice=. For each value: the latency of the first, beside what it is alone, and what the second got done, beside
-what it does unscheduled. It is the same on a CPU and on a GPU; xsched-demo chooses the device."""
+Bounds: a job with precedence launches one kernel now and then, and a batch job of lower priority always has work, with
+at most Threshold= launches in flight (Budget=0: only their number counts). Slices: the same two jobs are equals, whose
+turns last TimeSlice=. For each value it measures the latency of the first job, in relation to its latency alone, and
+the work of the second, in relation to its work unscheduled. xsched-demo chooses the device, a CPU or a GPU."""
 
 import json
 import os
@@ -17,7 +18,7 @@ import mix  # noqa: E402
 
 BOUNDS = (1, 2, 4, 8, 16, 32, 64)
 SLICES = (500, 1000, 2000, 5000, 10000, 20000, 50000)  # us
-TASK_USEC = 50000  # of the batch job: more than 64 launches
+TASK_USEC = 50000  # of the batch job; more than 64 launches
 
 
 def play(demo, seconds, *more):

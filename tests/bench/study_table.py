@@ -9,7 +9,7 @@ WIDTH, HEIGHT, LEFT, TOP = 420, 200, 50, 40
 
 
 def overhead(data, row):
-    """Percent of what the batch job does unscheduled that it did not get done."""
+    """Returns what the batch job did not get done, in percent of its work unscheduled."""
     return 100 * (1 - row["tasks_per_s"] / data["shared"]["tasks_per_s"])
 
 
@@ -37,12 +37,12 @@ def rows_of(data, kind):
 def render_study(record, table):
     data = record["data"]
     text = (
-        f"{data['device']}, kernels of {data['usec']} us: a job that launches one kernel every 10 ms, beside a batch "
-        "job that always has work. First with precedence, for each bound on the batch job's launches in flight "
-        "(`Threshold=`, with `Budget=0`); then as equals, for each time slice. The p99 is that of the first job, also "
-        f"beside its p99 alone ({data['alone']['p99_us']:.0f} us; unscheduled, beside the batch job, "
-        f"{data['shared']['p99_us']:.0f} us). The overhead is what the batch job gets done less than unscheduled; "
-        "in turns of equals it includes the turns of the other.\n\n"
+        f"{data['device']}, kernels of {data['usec']} us: a job launches one kernel every 10 ms, beside a batch job "
+        "that always has work. The first table is about a job with precedence, for each bound on the batch job's "
+        "launches in flight (`Threshold=`, with `Budget=0`); the second about equals, for each time slice. The p99 is "
+        f"that of the first job. Alone it is {data['alone']['p99_us']:.0f} us, and beside the batch job unscheduled "
+        f"{data['shared']['p99_us']:.0f} us. The overhead is how much less the batch job gets done than unscheduled; "
+        "for equals it includes the turns of the other job.\n\n"
     )
     head = ["p50 us", "p99 us", "p99 to alone", "overhead"]
     text += table(["in flight", *head], rows_of(data, "bounds")) + "\n"
@@ -61,7 +61,7 @@ def text_at(x, y, words, anchor="middle", colour="#333"):
 
 
 def panel(data, kind, title, top):
-    """Latency by a scale of powers of two on the left, overhead in percent on the right."""
+    """Draws the latency by a scale of powers of two on the left, and the overhead in percent on the right."""
     rows = data[kind]
     right, bottom = LEFT + WIDTH, top + HEIGHT
     most = max(latency(data, row, "p99_us") for row in rows)

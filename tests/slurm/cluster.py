@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A cluster in the booted system: a controller, its accounts in a database, and two nodes, this machine twice.
+"""A cluster in the booted system: a controller, its accounts in a database, and two nodes, which both are this machine.
 
-What is peculiar here, and not at a site: the nodes' network is a pair of virtual interfaces (with nothing but a
-loopback slurmd does not start), and a hybrid host's old controllers are hidden from slurmd (hide-v1.c)."""
+It differs from a real site in two ways. The nodes' network is a pair of virtual interfaces, since slurmd does not start
+with a loopback interface alone. And a hybrid host's version 1 controllers are hidden from slurmd (hide-v1.c)."""
 
 import functools
 import os
@@ -69,7 +69,7 @@ AccountingStoreFlags=job_comment
 {partitions}
 """
 
-# The database is made here: where slurmdbd makes it, its next query fails with Debian 13's libmariadb (error 5027).
+# We create the database: if slurmdbd does, its next query fails with Debian 13's libmariadb (error 5027).
 SQL = """
 CREATE DATABASE IF NOT EXISTS slurm_acct_db;
 CREATE USER IF NOT EXISTS slurm@localhost IDENTIFIED VIA unix_socket;
@@ -116,7 +116,7 @@ def start_unit(name, *command, options=()):
 
 
 def prepare():
-    """What a cluster stands on: an address, a key, a database."""
+    """Makes what a cluster needs: an address, a key, directories, a user."""
     run("ip", "link", "add", "veth-a", "type", "veth", "peer", "name", "veth-b")
     run("ip", "address", "add", f"{ADDRESS}/24", "dev", "veth-a")
     run("ip", "link", "set", "veth-a", "up")
@@ -159,16 +159,16 @@ def start(more="", node=""):
 
 
 def wait_for(condition, what):
-    """With what Slurm has logged until it was given up."""
+    """Waits for a condition. If it does not become true, the error includes Slurm's logs."""
     try:
         return until(condition, what)
     except AssertionError as e:
         raise AssertionError(f"{e}\n{logs()}") from e
 
 
-# --- what the tests say to it ---
+# --- for the tests ---
 
-# Who logs in goes to the newest of his jobs on that node.
+# A login is adopted by the user's newest job on node n1.
 PAM = """\
 auth sufficient pam_rootok.so
 account required pam_slurm_adopt.so service=* nodename=n1 action_unknown=newest
@@ -189,19 +189,19 @@ AS_USER = (
     f"HOME=/home/{USER}",
     "POCL_CACHE_DIR=/run/pocl",
 )
-# A client until it is killed, for scripts, whose standard input is empty.
+# A client that runs until it is killed, for scripts, whose standard input is empty.
 ENDLESS = f"sh -c 'sleep infinity | {inside.TEST_CLIENT} {inside.DEVICE_ID} 1'"
 
 
 def map_classes(arguments=MAPPING):
-    """Behind the line of the file that was installed."""
+    """Replaces the arguments in the installed plugstack.conf's line."""
     with open(PLUGSTACK, encoding="utf-8") as f:
         line = [i for i in f.read().splitlines() if i and not i.startswith("#")][-1]
     write(PLUGSTACK, f"{' '.join(line.split()[:2])} {arguments}\n")
 
 
 def as_user(*command, environment=(), **kwargs):
-    """Ends by itself, or is ended: what waits for a cluster that does not answer waits long."""
+    """Runs a command as the user, for a minute at most: Slurm's commands wait long for a cluster that is not there."""
     variables = [f"{k}={v}" for k, v in dict(environment).items()]
     return subprocess.run(
         ["timeout", "60", *AS_USER, *variables, *command],
@@ -216,7 +216,7 @@ def as_user(*command, environment=(), **kwargs):
 
 @functools.lru_cache
 def name_of(job):
-    """Of the job's cgroup: by its number, or, since Slurm 26.05, by its SLUID."""
+    """Returns the name of the job's cgroup: it has the job's number, or, since Slurm 26.05, its SLUID."""
     sluid = re.search(r"\bSLUID=(s\w{13})\b", run("scontrol", "-d", "show", "job", job))
     return sluid.group(1) if sluid else f"job_{job}"
 
@@ -257,7 +257,7 @@ class ClusterCase(Case):
         self.gone(job)
 
     def gone(self, job):
-        """All of it: what was written down of the job was in its cgroup."""
+        """Waits until the job's cgroup and its clients are gone. The settings of the job were the cgroup's."""
         until(lambda: not self.cgroups(job), f"the cgroup of job {job} to go")
         until(lambda: not self.clients_of(job), "its clients to go")
 
@@ -270,7 +270,7 @@ class ClusterCase(Case):
         return until(lambda: self.cgroups(job), "the job to be on a node")[0]
 
     def clients_of(self, job, step=None):
-        """By their cgroups, which are told in one go."""
+        """Returns the job's clients, by their cgroups: one call lists all of these."""
         pattern = rf"/{name_of(job)}/step_{step or '[^/]+'}/"
         return [c[-1] for c in self.call("ListClients")[0] if re.search(pattern, c[-2])]
 
@@ -282,7 +282,7 @@ class ClusterCase(Case):
         return wait_for(settled, f"a client of step {job}.{step}")
 
     def adopt(self, job):
-        """A session of the user, as sshd makes it: pam_slurm_adopt puts it into the job. (It, its client)."""
+        """Opens a session of the user as sshd does; pam_slurm_adopt puts it into the job. Returns (it, its client)."""
         write("/etc/pam.d/su", PAM)
         shell = f"exec {inside.TEST_CLIENT} {inside.DEVICE_ID} 1"
         session = self.client(program=("su", "-s", "/bin/sh", "-c", shell, USER))
@@ -296,7 +296,7 @@ class ClusterCase(Case):
         name = self.cgroup(job) + below
         return until(lambda: [g[-1] for g in self.call("ListGroups")[0] if g[0] == name], f"group {name}")[0]
 
-    # --- what stands in the accounting ---
+    # --- accounting ---
 
     @staticmethod
     def comment(job):
@@ -304,6 +304,6 @@ class ClusterCase(Case):
 
     @staticmethod
     def logged(cgroup):
-        """Seconds of all groups in it, as the service logged them."""
+        """Returns the seconds of all groups in the cgroup, as the service logged them."""
         found = [m for m in journal(f"MESSAGE_ID={GROUP_ENDED}") if m["XSCHED_GROUP"].startswith(cgroup + "/")]
         return sum(int(m["XSCHED_RUN_USEC"]) for m in found) / 1e6

@@ -15,7 +15,7 @@ _xsched_queues() {
                 mapfile -t COMPREPLY < <(compgen -W "$options" -- "$cur")
                 [[ ${#COMPREPLY[@]} == 1 && ${COMPREPLY[0]} == *= ]] && compopt -o nospace 2>/dev/null
         else
-                # Those that have opened /dev/kfd.
+                # The processes that have opened /dev/kfd.
                 for pid in /sys/class/kfd/kfd/proc/[0-9]*; do
                         [[ -e $pid ]] && pids+=("${pid##*/}")
                 done

@@ -11,7 +11,7 @@ _xsched_session() {
                 unset 'words[-1]'
         fi
 
-        # The first word that is no option, or what follows "--", is the command.
+        # The command is the first word that is not an option, or the word after "--".
         for word in "${words[@]:1}"; do
                 if [[ -n $skip ]]; then
                         skip=''

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Training under holds gives the same bits, on a real GPU with PyTorch: prints a line for each way, and fails when one
-differs or was not held.
+"""Checks that a training under holds gives the same bits, on a real GPU with PyTorch: prints a line for each way, and
+fails if one differs or was not held.
 
 bits.py [--steps=N] [--layer=FILE]        inside of xsched-session
 
-The same steps with deterministic algorithms: natively, held at the gate at random moments, and stopped so.
+The same steps run with deterministic algorithms: natively, held at the gate at random moments, and stopped at random
+moments.
 """
 
 import argparse

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Other ways to launch a kernel than PyTorch's own, for the proof that the layer sees each
+"""Other ways to launch a kernel than PyTorch's own, for the proof that the layer sees each of them
 
-Each function returns one that launches. What is not installed raises ImportError or RuntimeError when it is called.
+Each function returns a function that launches. That one raises ImportError or RuntimeError if something it needs is not
+installed.
 """
 
 import ctypes
@@ -45,7 +46,7 @@ def check_count(number, wanted):
 
 
 def cuda_python():
-    """NVIDIA's own bindings of the driver's interface."""
+    """Launches with NVIDIA's own bindings of the driver's interface."""
     state = {}
 
     def prepare():
@@ -57,7 +58,7 @@ def cuda_python():
                 raise RuntimeError(f"{name}: {status}")
             return result[0] if result else None
 
-        torch.zeros(1, device="cuda")  # its context is current from here on
+        torch.zeros(1, device="cuda")  # makes PyTorch's context the current one
         state["module"] = call("cuModuleLoadData", PTX)
         state["kernel"] = call("cuModuleGetFunction", state["module"], b"add_one")
         state["call"] = call
@@ -77,7 +78,7 @@ def cuda_python():
 
 
 def static_cudart():
-    """A library with a CUDA runtime of its own, linked statically, as nvcc does by default."""
+    """Launches with a library that has a CUDA runtime of its own, linked statically, which is nvcc's default."""
     state = {}
 
     def build():
@@ -104,7 +105,7 @@ def static_cudart():
 
 
 def jax_jit():
-    """JAX, launch by launch: its command buffers are CUDA graphs, whose launch counts as one."""
+    """Launches with JAX. Its command buffers are off: they are CUDA graphs, which count as one launch each."""
     state = {}
 
     def prepare():
@@ -127,7 +128,7 @@ def jax_jit():
 
 
 def language_model():
-    """Text generation of a small GPT-2 of Hugging Face's transformers."""
+    """Launches by generating text with a small GPT-2 of Hugging Face's transformers."""
     state = {}
 
     def launch():
@@ -149,7 +150,7 @@ def language_model():
 
 
 def all_reduce():
-    """NCCL, from one process over all GPUs."""
+    """Launches with NCCL, from one process over all GPUs."""
 
     def launch():
         n = torch.cuda.device_count()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Holds of processes at random moments, and programs that run under them."""
+"""Holds processes at random moments, and has the environment of programs that run under holds."""
 
 import os
 import random
@@ -13,7 +13,7 @@ WAYS = {"native": {}, "gate": {"XSCHED_CUDA_STOP": "0"}, "stop": {"XSCHED_CUDA_S
 
 
 def environment(name, layer, **more):
-    """Of a program that is run in this way."""
+    """Returns the environment of a program that is run in this way."""
     env = {**{k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}, **WAYS[name], **more}
     if name != "native":
         words = [layer, *([os.environ["XSCHED_DEMO_PRELOAD"]] if "XSCHED_DEMO_PRELOAD" in os.environ else [])]
@@ -26,7 +26,7 @@ def ask(*words):
 
 
 class Holder:
-    """Suspends and resumes at random what the targets name, until it is ended."""
+    """Suspends and resumes the targets at random moments, until it is ended."""
 
     def __init__(self, *targets, longest=0.03):
         self.targets, self.longest, self.over, self.seen = targets, longest, threading.Event(), {}
@@ -48,7 +48,7 @@ class Holder:
             time.sleep(rng.random() * 0.02)
 
     def end(self):
-        """How often each level was seen."""
+        """Ends it. Returns how often each level was seen."""
         self.over.set()
         self.thread.join()
         return self.seen

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Jobs over two GPUs whose kernels wait for each other (NCCL), as gangs, on a real host with PyTorch: prints a line for
-each way, and fails when a result differs or a job does not end.
+"""Runs jobs over two GPUs whose kernels wait for each other (NCCL) as gangs, on a real host with PyTorch: prints a line
+for each way, and fails if a result differs or a job does not end.
 
 nccl.py [--steps=N] [--layer=FILE]        inside of xsched-session
 
-A job: a process for each GPU, which multiplies matrices and adds its result to the other's, step by step. Ways: alone
-natively; alone as a gang that is suspended and resumed at random moments, at both levels; and two such jobs at a time,
-as gangs that take turns.
+A job has a process for each GPU, which multiplies matrices and adds its result to the other's, step by step. A job runs
+alone natively; alone as a gang that is suspended and resumed at random moments, at both levels; and two jobs run at a
+time, as gangs that take turns.
 """
 
 import argparse
@@ -71,7 +71,7 @@ class Job:
         port = free_port()
         run = [] if way == "native" else ["xschedctl", "run", "--shim=none", f"--name={name}", "--"]
         env = environment(way, options.layer)
-        # One more process holds the job together: its name is the group's.
+        # One more process starts those of the GPUs, so that they are in the group that "xschedctl run" names.
         words = [sys.executable, __file__, f"--job={port}", f"--steps={options.steps}"]
         self.process = subprocess.Popen(
             [*run, *words], env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
@@ -93,7 +93,7 @@ class Job:
 
 
 def job_main(port, options):
-    """Starts the processes, and passes on what is said."""
+    """Starts the processes of the GPUs, and passes their lines on."""
     words = [sys.executable, __file__, f"--port={port}", f"--steps={options.steps}"]
     ranks = [
         subprocess.Popen([*words, f"--rank={i}"], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -112,7 +112,7 @@ def job_main(port, options):
 
 
 def make_gang(pid):
-    """The group of the process is a gang from now on. Returns it."""
+    """Makes the process's group a gang. Returns the group."""
     group, until = "", time.monotonic() + 10
     while not group and time.monotonic() < until:
         group = ask("show", str(pid), "-p", "Group").strip().partition("=")[2]

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What a stock NVIDIA driver does when its channels are stopped from inside of the process, on a real GPU with PyTorch
+"""Finds out what a stock NVIDIA driver does when a process stops its own channels, on a real GPU with PyTorch
 
 nvrm-probe.py [--only=PART,...] [--layer=FILE] [--trace=FILE] [--keep=FILE]
 
-Asks no service: calls the CUDA layer (tests/cuda/layer-calls.c), and the driver by hand. Parts: trace, stop, crowd,
-copies, slices. Each prints "name: value", and none keeps others from being run. --keep: for the driver's calls.
+It calls the CUDA layer (tests/cuda/layer-calls.c) and the driver itself, without a service. The parts are trace, stop,
+crowd, copies and slices. Each prints "name: value"; if one fails, the next ones run. --keep is a file for the trace.
 """
 
 import argparse
@@ -57,7 +57,7 @@ class Layer:
         return found
 
     def stop(self, stop):
-        """Returns seconds."""
+        """Stops or resumes all channels. Returns the seconds that it took."""
         began = time.perf_counter()
         r = self.calls.xsched_cuda_stop(int(stop))
         took = time.perf_counter() - began
@@ -66,7 +66,7 @@ class Layer:
         return took
 
     def channels(self, engine=None):
-        """(client, channel) of each, of groups of that engine; and by what they are reached: fd, client, subdevice."""
+        """Returns [(client, channel)] of the engine's groups, and (fd, client, subdevice) for calls about them."""
         objects = self.objects()
         fds = {o["client"]: int(o["fd"]) for o in objects if o["kind"] == "client"}
         groups = {(o["client"], o["object"]): o for o in objects if o["kind"] == "group" and "gpu" in o}
@@ -80,18 +80,18 @@ class Layer:
         return of, (fds[some["client"]], int(some["client"], 16), int(some["subdevice"], 16))
 
     def call(self, fd, client, object_, command, data):
-        """A control by hand: the driver's status, and what is in the parameters then."""
+        """Makes a control call. Returns the driver's status, and the parameters as the driver left them."""
         parameters = ctypes.create_string_buffer(data, len(data))
         at = ctypes.addressof(parameters)
         head = struct.pack("=IIIIQII", client, object_, command, 0, at, len(data), 0)
         argument = ctypes.create_string_buffer(head, len(head))
-        # Past the layer, which stops nothing any more when a program does such things itself.
+        # syscall() bypasses the layer, which gives up on stopping if a program makes such calls itself.
         if self.calls.syscall(ctypes.c_long(SYS_IOCTL), ctypes.c_long(fd), ctypes.c_ulong(CONTROL), argument) < 0:
             raise OSError(ctypes.get_errno(), "ioctl")
         return struct.unpack_from("=I", argument, 28)[0], parameters.raw
 
     def control(self, via, channels, disable):
-        """The driver's own answer."""
+        """Disables or enables channels. Returns the driver's status."""
         clients = [c for c, _ in channels] + [0] * (64 - len(channels))
         objects = [o for _, o in channels] + [0] * (64 - len(channels))
         data = struct.pack("=B3xIBB6xQ64I64I", disable, len(channels), 0, 0, 0, *clients, *objects)
@@ -102,7 +102,7 @@ class Layer:
 
 
 class Work:
-    """Products of matrices, one after the other, each with an event behind it."""
+    """Multiplies matrices, one product after the other, and records an event after each."""
 
     def __init__(self, n=8192, k=28672):
         import torch
@@ -213,7 +213,7 @@ def try_middle(layer, work):
 
 
 def try_lists(layer, work):
-    """What a call costs by what it names, and whether that is enough."""
+    """Measures what a call costs by the number of channels that it names, and whether naming these is enough."""
     everything, via = layer.channels()
     compute, _ = layer.channels(engine=1)
     say("channels", len(everything), "of compute", len(compute))
@@ -288,7 +288,7 @@ def try_counts(layer, work):
             running(),
         )
         work.wait()
-    # What the layer does about it: each by itself enabled, as often as may be needed.
+    # As the layer does after such an error: enable each channel by itself.
     for c in everything:
         call(False, [c])
     work.launch(40)
@@ -309,7 +309,7 @@ def driver_library():
 
 
 def in_thread(name, f, layer):
-    """f() while everything is stopped: at once, or only when it is let go?"""
+    """Calls f() while everything is stopped, and says whether it returns then or only after the resume."""
     took = []
 
     def run():
@@ -415,7 +415,7 @@ def part_end(how):
 
 
 def copied(torch, stops):
-    """Results of kernels between copies both ways, on streams of their own; a thread stops all at random meanwhile."""
+    """Returns the results of kernels between copies in both directions, while a thread stops channels at random."""
     torch.manual_seed(3)
     into, out_of = torch.cuda.Stream(), torch.cuda.Stream()
     host = [torch.randn(2048, 2048).pin_memory() for _ in range(4)]
@@ -441,7 +441,7 @@ def copied(torch, stops):
 
 
 def part_copies():
-    """Channels of copy engines are not stopped with the others: what is copied is right all the same."""
+    """Checks that copies are right, although the channels of copy engines are not stopped with the others."""
     import random
     import torch
 
@@ -467,7 +467,7 @@ def part_copies():
     say("copies under stops: runs that differ", sum(g != want for g in got), "of", len(got), "stops", n[0])
 
 
-STEP = 0.8  # what all have queued is done by then, however many they are
+STEP = 0.8  # s; long enough for the queued work of all members
 
 
 def part_member():
@@ -490,7 +490,7 @@ def part_member():
 
 
 def part_crowd(members=7):
-    """Several processes at once, each by itself."""
+    """Lets several processes stop and resume their own channels at the same time."""
     all_ = [
         subprocess.Popen(
             [sys.executable, __file__, "--part=member"],
@@ -519,7 +519,7 @@ def part_crowd(members=7):
 
 
 def part_slices():
-    """Time slices and interleave of the group that runs kernels: what the driver lets a program do, and its answers."""
+    """Sets time slices and interleave of the group that runs kernels, and prints the driver's answers."""
     layer, work = Layer(), Work()
     objects = layer.objects()
     fds = {o["client"]: int(o["fd"]) for o in objects if o["kind"] == "client"}

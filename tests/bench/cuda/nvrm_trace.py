@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What libcuda asked of the kernel, from the trace that rm-trace.c writes."""
+"""Prints libcuda's calls of the kernel driver, from the trace that rm-trace.c writes."""
 
 import collections
 import os

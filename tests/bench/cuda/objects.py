@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Graphs with copies, host functions and conditions, and memory and events of two processes, under holds at random
-moments at both levels: prints a line for each, and fails when a result is wrong or a program does not end.
+"""Runs graphs with copies, host functions and conditions, and memory and events that two processes share, under holds
+at random moments at both levels: prints a line for each, and fails if a result is wrong or a program does not end.
 
 objects.py [--program=FILE] [--holds=N] [--layer=FILE]        inside of xsched-session
 """
@@ -22,7 +22,8 @@ LEVELS = {"gate": "level=1/1", "stop": "level=3/3"}
 
 
 def run(case, way, options):
-    """Whether it went well. Of two processes that share memory one is held: the other waits for it on the device."""
+    """Returns whether the case went well. Of two processes that share memory only one is held; the other waits for it
+    on the device."""
     p = subprocess.Popen(
         [options.program, case],
         env=environment(way, options.layer),
@@ -54,7 +55,7 @@ def run(case, way, options):
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("--program", default=os.path.join(HERE, "../../../build/tests/cuda/cuda-objects"))
-    p.add_argument("--holds", type=int, default=40, help="it is held so often at least")
+    p.add_argument("--holds", type=int, default=40, help="the least number of holds")
     p.add_argument("--layer", default=LAYER)
     p.add_argument("--cases", default=CASES, type=lambda s: s.split(","))
     options = p.parse_args()

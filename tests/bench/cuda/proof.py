@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The CUDA layer sees every launch, on a real GPU with PyTorch: fails when it has counted one more or less than
-torch.profiler (CUPTI), in any phase of tenant.py's.
+"""Proves that the CUDA layer sees every launch, on a real GPU with PyTorch: fails if it has counted more or fewer than
+torch.profiler (CUPTI) in any phase of tenant.py.
 
 proof.py [--layer=FILE]
 """

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A tenant that uses PyTorch, as anybody's does: it knows nothing of xsched.
+"""A tenant that uses PyTorch. Like any program, it is not written for xsched.
 
-tenant.py proof            what was launched, phase by phase, as torch.profiler counts it and as the layer does
-tenant.py latency          ResNet-18, one picture at a time; reads "eager SECONDS", "graph SECONDS", or one of these
-                           with "-random" behind the word, for moments that nobody can foresee; graph-told: such
-                           moments, which the program tells by xsched_hint("WillLaunch"); says how long each took
-tenant.py gemm|resnet50    training; reads "run SECONDS", and says how many steps it did, and in what time
+tenant.py proof            prints the launches of each phase, as torch.profiler and as the layer count them
+tenant.py latency          ResNet-18, one picture at a time; reads "eager SECONDS" or "graph SECONDS", either with
+                           "-random" for pictures at unforeseeable moments, or "graph-told SECONDS" for such moments
+                           announced by xsched_hint("WillLaunch"); prints how long each picture took
+tenant.py gemm|resnet50    training; reads "run SECONDS", and prints its steps and the time that they took
 
-The last two say what they run on when they have warmed up, and answer each line by one of JSON.
+The last two print what they run on once they have warmed up, and answer each line with a line of JSON.
 """
 
 import ctypes
@@ -27,7 +27,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..
 from cuda_models import layer_count, launches_seen, resnet18, resnet50  # pylint: disable=wrong-import-position
 
 PERIOD = 0.025
-TOLD = 0.003  # ahead
+TOLD = 0.003  # s that a launch is announced ahead
 
 
 # --- proof ---
@@ -109,7 +109,7 @@ def phases():
 
 
 def kernels(p):
-    """That the profiler has seen on the device."""
+    """Returns the number of kernels that the profiler has seen on the device."""
     events = (e for e in p.events() if e.device_type == torch.autograd.DeviceType.CUDA)
     return sum(1 for e in events if not e.name.startswith(("Mem", "Context")))
 
@@ -122,7 +122,7 @@ def proof():
     result = {}
     for name, f in table.items():
         try:
-            f()  # what happens once
+            f()  # makes what is made only once
         except (ImportError, RuntimeError) as e:
             result[name] = {"left out": str(e).splitlines()[0][:100]}
             continue
@@ -135,7 +135,7 @@ def proof():
     with torch.no_grad():
         graph = torch.cuda.CUDAGraph()
         before, graphs = launched(), count(b"cuGraphLaunch") if count else -1
-        # What is captured is no launch; PyTorch's own preparations (its seed and offset) are.
+        # Captured kernels are not launched, but PyTorch's own preparations (its seed and offset) are.
         with profile(activities=[ProfilerActivity.CUDA]) as p:
             with torch.cuda.graph(graph):
                 model(x)
@@ -161,7 +161,7 @@ def serve(handlers):
 
 
 def find_hint():
-    """xsched_hint() of the library that the layer has loaded; without the layer nothing is told."""
+    """Returns xsched_hint() of the library that the layer has loaded, or a dummy without the layer."""
     for line in open("/proc/self/maps", encoding="utf-8"):
         if "/libxsched.so" in line:
             f = ctypes.CDLL(line.split()[-1]).xsched_hint
