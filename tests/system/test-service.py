@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The installed service as an administrator meets it: enable, status, bus, journal, reload, hardening."""
 
+import os
 import re
 import subprocess
 
@@ -62,6 +63,16 @@ class Service(Case):
         run("systemctl", "disable", "--now", "xsched")
         run("busctl", "get-property", NAME, PATH, NAME, "Version", status=1)
         self.assertEqual(show("xsched", "ActiveState"), "inactive")
+
+    def test_cpu_latency_without_the_file(self):
+        """The drop-in for CPULatency= does not keep the service from starting on a kernel without that file."""
+        self.assertFalse(os.path.exists("/dev/cpu_dma_latency"))
+        with open("/usr/share/doc/xsched/examples/cpu-latency.conf", encoding="utf-8") as f:
+            inside.drop_in("xsched.service", "50-cpu-latency", f.read())
+        self.addCleanup(run, "systemctl", "restart", "xsched")
+        self.addCleanup(inside.drop_in, "xsched.service", "50-cpu-latency", "")
+        run("systemctl", "restart", "xsched")
+        self.assertEqual(show("xsched", "ActiveState"), "active")
 
     def test_status_exit_statuses(self):
         self.assertIn("running", run("xschedctl", "status"))

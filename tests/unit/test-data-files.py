@@ -218,7 +218,7 @@ class Unit(unittest.TestCase):
     def test_verify_cpu_latency(self):
         drop_in = read("units/examples/cpu-latency.conf")
         self.verify(drop_in)
-        path = re.search(r"(?m)^BindPaths=(/dev/\S+)$", drop_in)[1]
+        path = re.search(r"(?m)^BindPaths=-(/dev/\S+)$", drop_in)[1]
         self.assertIn(f'"{path}"', read("service/base/cpu-latency.c"))
         self.assertIn(f"DeviceAllow={path} w", drop_in)
 
