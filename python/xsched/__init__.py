@@ -16,21 +16,18 @@ See python3-xsched(3).
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import contextvars
 import ctypes
 import enum
-import errno
-import functools
-import inspect
-import operator
 import os
 import threading
 from dataclasses import dataclass
-from typing import Any, Callable, Iterator, Optional, TypeVar
+from typing import Any, Iterator, Optional
 
 from . import _library
+from ._arguments import int32, integer, text
+from ._claims import hold
+from ._flows import checked_priority, current_priority, priority, set_base
 
 __all__ = [
     "Counters",
@@ -45,36 +42,6 @@ __all__ = [
     "priority",
     "set_scheduler",
 ]
-
-PRIORITY_MIN, PRIORITY_MAX = -255, 255
-
-_F = TypeVar("_F", bound=Callable[..., Any])
-
-
-# Checks arguments for C: ctypes would cut a number to the C type and a text at its first zero byte, and would take a
-# text for an address.
-
-
-def _integer(name: str, value: Any, low: int = -(1 << 63), high: int = (1 << 63) - 1) -> int:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} must be an integer, not {type(value).__name__}") from None
-    if not low <= number <= high:
-        raise ValueError(f"{name}={number} is out of range")
-    return number
-
-
-def _int32(name: str, value: Any) -> int:
-    return _integer(name, value, -(1 << 31), (1 << 31) - 1)
-
-
-def _text(name: str, value: Any) -> bytes:
-    if not isinstance(value, str):
-        raise TypeError(f"{name} must be a str, not {type(value).__name__}")
-    if "\0" in value:
-        raise ValueError(f"{name} has a zero byte")
-    return value.encode()
 
 
 class State(enum.IntEnum):
@@ -113,88 +80,6 @@ def counters() -> Counters:
 _HINTS = ("priority", "weight", "threshold", "deadline", "laxity", "critical", "utilization")
 
 
-class _Entry:
-    """A priority() that was entered, and the flow that entered it."""
-
-    __slots__ = ("priority", "flow")
-
-    def __init__(self, level: int, flow: tuple[int, int]) -> None:
-        self.priority, self.flow = level, flow
-
-
-class _Priorities:
-    """The priorities of this process's flows: a flow is a thread, or a task of asyncio.
-
-    A signal handler may use this class as well, while its thread is inside of it: so the thread may take the lock once
-    more, and each step leaves a state from which the handler can go on."""
-
-    def __init__(self) -> None:
-        self.lock = threading.RLock()
-        self.entries: list[_Entry] = []  # of all flows, in the order in which they were entered
-        self.base: Optional[int] = None  # the priority of the last hint()
-        self.sent: Optional[int] = None
-
-    def _flow(self) -> tuple[int, int]:
-        try:
-            task = asyncio.current_task()
-        except RuntimeError:
-            task = None
-        return threading.get_ident(), id(task) if task else 0
-
-    def _level(self) -> int:
-        innermost = {e.flow: e.priority for e in tuple(self.entries)}
-        if innermost:
-            return max(innermost.values())
-        return PRIORITY_MAX if self.base is None else self.base  # the highest lowers nothing
-
-    def _send(self) -> None:
-        """Holds the lock, so that the last flow that changes something also sends last. Repeated where a signal handler
-        has sent another value in between."""
-        while (level := self._level()) != self.sent:
-            _library.check(_library.native().xsched_hint(b"Priority", level), "priority")
-            self.sent = level
-
-    def set_base(self, level: int) -> None:
-        with self.lock:
-            self.base = level
-            self.sent = None
-            self._send()
-
-    def enter(self, level: int) -> _Entry:
-        with self.lock:
-            entry = _Entry(level, self._flow())
-            self.entries.append(entry)
-            try:
-                self._send()
-            except BaseException:
-                self.entries.remove(entry)
-                raise
-            return entry
-
-    def leave(self, entry: _Entry) -> None:
-        """Removes the entry on any thread: a generator may end on another thread than it began on."""
-        with self.lock:
-            if entry not in self.entries:
-                return  # the parent's entry, or left before
-            self.entries.remove(entry)
-            self._send()
-
-
-_priorities = _Priorities()
-_current: contextvars.ContextVar[Optional[int]] = contextvars.ContextVar("xsched_priority", default=None)
-
-
-def _environment_base() -> None:
-    """Sets the base priority from the environment, as the C library does."""
-    with contextlib.suppress(ValueError):
-        level = int(os.environ.get("XSCHED_PRIORITY", ""))
-        if PRIORITY_MIN <= level <= PRIORITY_MAX:
-            _priorities.base = level
-
-
-_environment_base()
-
-
 def hint(**values: int) -> None:
     """Sets hints of this process: priority, weight, threshold, deadline and laxity (microseconds), critical,
     utilization (percent). Hints only lower. Raises ValueError for a value out of range."""
@@ -204,116 +89,12 @@ def hint(**values: int) -> None:
     for name, value in values.items():
         try:
             if name == "priority":
-                _priorities.set_base(_checked_priority(value))
+                set_base(checked_priority(value))
             else:
-                number = _integer(name, value)
+                number = integer(name, value)
                 _library.check(_library.native().xsched_hint(name.title().encode(), number), name)
         except OSError as e:
             raise ValueError(f"{name}={value} is out of range") from e
-
-
-def _checked_priority(level: int) -> int:
-    return _integer("priority", level, PRIORITY_MIN, PRIORITY_MAX)
-
-
-def current_priority() -> Optional[int]:
-    """The priority of the innermost priority() around this code, also in a task or thread that was started there with
-    its context; None outside of all."""
-    return _current.get()
-
-
-class priority:
-    """While inside, this flow has the priority: ``with priority(-10): ...``, ``async with``, or ``@priority(-10)`` in
-    front of a function, a coroutine function or a generator of either kind, for as long as it runs.
-
-    One object may be entered any number of times, also at once."""
-
-    def __init__(self, level: int) -> None:
-        self.level = _checked_priority(level)
-        self._entered: contextvars.ContextVar[tuple] = contextvars.ContextVar("xsched_entered", default=())
-        self._all: list[tuple] = []  # of all contexts
-
-    def __enter__(self) -> priority:
-        pair = (_priorities.enter(self.level), _current.get())
-        self._entered.set((*self._entered.get(), pair))
-        self._all.append(pair)
-        _current.set(self.level)
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        here = self._entered.get()
-        # The generator was begun in another context: any entry of this object will do.
-        pair = here[-1] if here else self._all[-1]
-        self._entered.set(here[:-1])
-        with contextlib.suppress(ValueError):
-            self._all.remove(pair)
-        entry, outer = pair
-        _current.set(outer)
-        _priorities.leave(entry)
-
-    async def __aenter__(self) -> priority:
-        return self.__enter__()
-
-    async def __aexit__(self, *exception: object) -> None:
-        self.__exit__(*exception)
-
-    def __call__(self, function: _F) -> _F:
-        if inspect.iscoroutinefunction(function):
-
-            @functools.wraps(function)
-            async def wrapped(*args: Any, **kwargs: Any) -> Any:
-                with self:
-                    return await function(*args, **kwargs)
-
-        elif inspect.isasyncgenfunction(function):
-
-            @functools.wraps(function)
-            async def wrapped(*args: Any, **kwargs: Any) -> Any:
-                with self:
-                    async for item in function(*args, **kwargs):
-                        yield item
-
-        elif inspect.isgeneratorfunction(function):
-
-            @functools.wraps(function)
-            def wrapped(*args: Any, **kwargs: Any) -> Any:
-                with self:
-                    return (yield from function(*args, **kwargs))
-
-        else:
-
-            @functools.wraps(function)
-            def wrapped(*args: Any, **kwargs: Any) -> Any:
-                with self:
-                    return function(*args, **kwargs)
-
-        return wrapped  # type: ignore[return-value]
-
-
-# --- claims ---
-
-_held: set[int] = set()
-
-
-@contextlib.contextmanager
-def hold(class_name: str, reason: str = "", *, children: bool = False) -> Iterator[None]:
-    """While inside, this process has the named class, if the service grants it: a claim, which may raise the process if
-    the caller has that right. `children`: the processes that it starts have the class, too. Waits for the service.
-    Raises PermissionError when it refuses, ValueError if the name is empty or the reason is longer than 256 bytes,
-    OSError when there is no service."""
-    name, why = _text("class_name", class_name), _text("reason", reason)
-    fd = _library.native().xsched_hold_priority(name, why, bool(children))
-    if fd == -errno.EINVAL:
-        raise ValueError("the class has no name, or the reason is longer than 256 bytes")
-    if fd < 0:
-        raise OSError(-fd, os.strerror(-fd), class_name)
-    _held.add(fd)
-    try:
-        yield
-    finally:
-        if fd in _held:  # not in the child after a fork
-            _held.discard(fd)
-            os.close(fd)
 
 
 # --- queues of a program's own ---
@@ -325,44 +106,62 @@ class Queue:
 
     def __init__(self, device: str, *, backend: str = "python", label: Optional[str] = None) -> None:
         info = _library.QueueInfo(
-            device=_text("device", device),
-            backend=_text("backend", backend),
-            label=None if label is None else _text("label", label) or None,
+            device=text("device", device),
+            backend=text("backend", backend),
+            label=None if label is None else text("label", label) or None,
         )
         info.size = ctypes.sizeof(info)
         self._queue = ctypes.c_void_p()
         self._pid = os.getpid()
+        self._lock = threading.RLock()  # recursive, because close() may run in the middle, by the garbage collector
         _library.check(_library.native().xsched_queue_new(ctypes.byref(info), ctypes.byref(self._queue)), device)
 
-    def _native(self) -> ctypes.c_void_p:
-        if not self._queue or self._pid != os.getpid():
-            raise ValueError("the queue is closed, or the parent's")
-        return self._queue
+    def __reduce__(self) -> tuple:
+        raise TypeError("a Queue belongs to its process, and cannot be copied or pickled")
+
+    @contextlib.contextmanager
+    def _native(self) -> Iterator[ctypes.c_void_p]:
+        """The C library's queue, which exists until the end of the block, whoever closes this one meanwhile."""
+        if self._pid != os.getpid():
+            raise ValueError("the queue is the parent's")
+        with self._lock:
+            if not self._queue:
+                raise ValueError("the queue is closed")
+            queue = ctypes.c_void_p(_library.native().xsched_queue_ref(self._queue))
+        try:
+            yield queue
+        finally:
+            if self._pid == os.getpid():
+                _library.native().xsched_queue_unref(queue)
 
     def hint(self, **values: int) -> None:
         """Sets hints as hint() does, for this queue alone."""
         for name, value in values.items():
             if name not in _HINTS:
                 raise TypeError(f"hint() has no {name!r}; there are {', '.join(_HINTS)}")
-            number = _integer(name, value)
-            try:
-                _library.check(_library.native().xsched_queue_hint(self._native(), name.title().encode(), number), name)
-            except OSError as e:
-                raise ValueError(f"{name}={value} is out of range") from e
+            number = integer(name, value)
+            with self._native() as queue:
+                if _library.native().xsched_queue_hint(queue, name.title().encode(), number) < 0:
+                    raise ValueError(f"{name}={value} is out of range")
 
     @contextlib.contextmanager
     def launch(self) -> Iterator[None]:
         """Encloses one launch that has completed at the end of the block; waits at first while the queue is held."""
-        tracked = _library.native().xsched_queue_begin(self._native())
-        try:
-            yield
-        finally:
-            if tracked and self._queue and self._pid == os.getpid():
-                _library.native().xsched_queue_complete(self._queue, 1, 0)
+        with self._native() as queue:
+            tracked = _library.native().xsched_queue_begin(queue)
+            try:
+                yield
+            finally:
+                if tracked and self._pid == os.getpid():
+                    _library.native().xsched_queue_complete(queue, 1, 0)
 
     def close(self) -> None:
-        queue, self._queue = getattr(self, "_queue", None), ctypes.c_void_p()
-        if queue and self._pid == os.getpid():
+        """The queue ends when launches in other threads have ended, too."""
+        if self._pid != os.getpid():
+            return
+        with self._lock:
+            queue, self._queue = self._queue, ctypes.c_void_p()
+        if queue:
             _library.native().xsched_queue_unref(queue)
 
     def __enter__(self) -> Queue:
@@ -385,6 +184,7 @@ _RESULTS = {
     4: "not allowed",
     5: "not supported",
 }
+_BATCH_SIZE = 8  # as libxsched-compat's
 _SCHEDULERS = {"APP": 1, "LCL": 2, "GLB": 3}
 _POLICIES = {"HPF": 1, "HHPF": 2, "CHPF": 3, "UP": 4, "PUP": 5, "KEDF": 7, "LAX": 8, "AWF": 9, "CFS": 10, "MLFQ": 11}
 
@@ -394,7 +194,10 @@ class XSchedError(RuntimeError):
 
     def __init__(self, function: str, result: int) -> None:
         super().__init__(f"{function}: {_RESULTS.get(result, f'error {result}')}")
-        self.result = result
+        self.function, self.result = function, result
+
+    def __reduce__(self) -> tuple:
+        return XSchedError, (self.function, self.result)  # as pools of processes send exceptions
 
 
 def _call(name: str, *arguments: Any) -> None:
@@ -418,14 +221,27 @@ class XQueue:
     def __init__(self, create: str, native: int, *, threshold: int = 0, batch_size: int = 0) -> None:
         hwq, handle = ctypes.c_uint64(), ctypes.c_uint64()
         self._open = False
-        threshold, batch_size = _integer("threshold", threshold), _integer("batch_size", batch_size)
-        _call(create, ctypes.byref(hwq), _integer("the queue's address", native, 0, (1 << 64) - 1))
+        self._pid = os.getpid()
+        threshold, batch_size = integer("threshold", threshold), integer("batch_size", batch_size)
+        _call(create, ctypes.byref(hwq), integer("the queue's address", native, 0, (1 << 64) - 1))
         self._hwq = hwq.value
-        _call("XQueueCreate", ctypes.byref(handle), self._hwq, 1, 0)
-        self.handle = handle.value
+        compat = _library.compat()
+        with contextlib.ExitStack() as undo:
+            # Where the queue has an XQueue already, that is the result, and is not undone.
+            if compat.XQueueGet(ctypes.byref(handle), self._hwq) != 0:
+                undo.callback(compat.HwQueueDestroy, self._hwq)
+                _call("XQueueCreate", ctypes.byref(handle), self._hwq, 1, 0)
+                undo.callback(compat.XQueueDestroy, handle)
+            self.handle = handle.value
+            if threshold > 0 or batch_size > 0:
+                # The usual batch may be larger than a small threshold.
+                batch_size = batch_size if batch_size > 0 else min(threshold, _BATCH_SIZE)
+                _call("XQueueSetLaunchConfig", self.handle, threshold, batch_size)
+            undo.pop_all()
         self._open = True
-        if threshold or batch_size:
-            _call("XQueueSetLaunchConfig", self.handle, threshold, batch_size)
+
+    def __reduce__(self) -> tuple:
+        raise TypeError("an XQueue belongs to its process, and cannot be copied or pickled")
 
     @classmethod
     def opencl(cls, queue: Any, **config: int) -> XQueue:
@@ -453,15 +269,15 @@ class XQueue:
         """`deadline` in microseconds; `laxity`: (microseconds, priority before, priority after)."""
         calls: list[tuple] = []
         if priority is not None:
-            calls.append(("XHintPriority", _int32("priority", priority)))
+            calls.append(("XHintPriority", int32("priority", priority)))
         if utilization is not None:
-            calls.append(("XHintUtilization", _int32("utilization", utilization)))
+            calls.append(("XHintUtilization", int32("utilization", utilization)))
         if deadline is not None:
-            calls.append(("XHintDeadline", _integer("deadline", deadline)))
+            calls.append(("XHintDeadline", integer("deadline", deadline)))
         if laxity is not None:
             if not isinstance(laxity, (tuple, list)) or len(laxity) != 3:
                 raise TypeError("laxity must be three integers")
-            after, *levels = (_integer("laxity", laxity[0]), *(_int32("a priority of laxity", i) for i in laxity[1:]))
+            after, *levels = (integer("laxity", laxity[0]), *(int32("a priority of laxity", i) for i in laxity[1:]))
             calls.append(("XHintLaxity", after, *levels))
         for name, *values in calls:
             _call(name, self.handle, *values)
@@ -478,7 +294,8 @@ class XQueue:
         try:
             yield
         finally:
-            self.resume()
+            if self._pid == os.getpid():
+                self.resume()
 
     def wait(self) -> None:
         """Waits for all launches so far. Other threads go on meanwhile."""
@@ -498,7 +315,7 @@ class XQueue:
         return count.value
 
     def close(self) -> None:
-        if self._open:
+        if self._open and self._pid == os.getpid():
             self._open = False
             _call("XQueueDestroy", self.handle)
             _call("HwQueueDestroy", self._hwq)
@@ -508,22 +325,3 @@ class XQueue:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
-
-
-def _after_fork() -> None:
-    """Resets the child's state after a fork: other threads may have been inside, and claims and queues are the
-    parent's."""
-    global _priorities
-    before, _priorities = _priorities, _Priorities()
-    _priorities.base = before.base
-    if before.sent is not None:
-        with _priorities.lock:
-            _priorities._send()
-    _current.set(None)
-    for fd in _held:
-        with contextlib.suppress(OSError):
-            os.close(fd)
-    _held.clear()
-
-
-os.register_at_fork(after_in_child=_after_fork)

@@ -40,6 +40,7 @@ class Counters(ctypes.Structure):
 
 _NATIVE = {
     "xsched_queue_new": (c_int, POINTER(QueueInfo), POINTER(c_void_p)),
+    "xsched_queue_ref": (c_void_p, c_void_p),
     "xsched_queue_unref": (c_void_p, c_void_p),
     "xsched_queue_begin": (c_int, c_void_p),
     "xsched_queue_complete": (None, c_void_p, c_uint32, c_uint64),
@@ -56,6 +57,7 @@ _COMPAT = {
     "HwQueueDestroy": (c_int, c_uint64),
     "XQueueCreate": (c_int, POINTER(c_uint64), c_uint64, c_int64, c_int64),
     "XQueueDestroy": (c_int, c_uint64),
+    "XQueueGet": (c_int, POINTER(c_uint64), c_uint64),
     "XQueueSetLaunchConfig": (c_int, c_uint64, c_int64, c_int64),
     "XQueueWaitAll": (c_int, c_uint64),
     "XQueueQuery": (c_int, c_uint64, POINTER(c_int)),

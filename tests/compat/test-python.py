@@ -2,197 +2,38 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The Python module, as programs use it, beside a service and without."""
 
-import json
 import os
-import subprocess
 import sys
-import textwrap
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../lib"))
 from harness import *
-
-SOURCE = os.environ["SOURCE_DIR"]
-CLIENT = "org.xsched.Scheduler.Client"
-
-# The function step() of the tested program: it prints its place, and waits until it may go on.
-HEAD = """
-import os, sys
-import xsched
-def step(text="step"):
-    print(text, flush=True)
-    sys.stdin.readline()
-"""
+from script import SOURCE, Priorities, Script
 
 
-class Script:
-    def __init__(self, case, text, *arguments, address=None, **env):
-        env = {
-            **os.environ,
-            "PYTHONPATH": f"{SOURCE}/python",
-            "LD_LIBRARY_PATH": os.environ["XSCHED_LIBRARIES"],
-            "XSCHED_BUS_ADDRESS": address or case.bus.address,
-            **env,
-        }
-        self.case = case
-        argv = [sys.executable, *arguments] if text is None else [sys.executable, "-c", HEAD + textwrap.dedent(text)]
-        self.p = subprocess.Popen(
-            argv, env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
-        case.addCleanup(self.p.stdout.close)
-        case.addCleanup(self.p.kill)
-
-    def at(self, text="step"):
-        line = self.p.stdout.readline()
-        self.case.assertEqual(line, text + "\n", "" if line else self.p.stderr.read())
-
-    def go(self):
-        self.p.stdin.write("\n")
-        self.p.stdin.flush()
-
-    def end(self):
-        out, err = self.p.communicate()
-        self.case.assertEqual((self.p.returncode, err), (0, ""))
-        return out
-
-
-class Hints(Case):
-    def priorities(self):
-        return [self.get("Priority", c[5], CLIENT) for c in self.call("ListClients")]
-
-    def follow(self, script, *expected):
-        for level in expected:
-            script.at()
-            until(lambda: self.priorities() == [level], f"the priority is {level}")
-            script.go()
-        script.end()
-
-    def test_nested(self):
-        """The innermost priority() counts; at its end the outer one does."""
-        self.follow(
-            Script(
-                self,
-                """
-            queue = xsched.Queue("test:0")
-            step()
-            with xsched.priority(-10):
-                step()
-                with xsched.priority(-20):
-                    assert xsched.current_priority() == -20
-                    step()
-                assert xsched.current_priority() == -10
-                step()
-            xsched.hint(priority=-3)
-            step()
-            @xsched.priority(-4)
-            def f():
-                step()
-            f()
-            step()
+class Hints(Priorities, Case):
+    def test_copies(self):
+        Script(
+            self,
+            """
+            import concurrent.futures, copy, multiprocessing, pickle
+            def fails():
+                raise xsched.XSchedError("XQueueCreate", 4)
+            with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("fork")) as pool:
+                e = pool.submit(fails).exception()
+            assert (type(e), e.result, str(e)) == (xsched.XSchedError, 4, "XQueueCreate: not allowed"), e
+            with xsched.priority(-5) as p:
+                assert pickle.loads(pickle.dumps(p)).level == copy.deepcopy(p).level == -5
+            x = xsched.XQueue.__new__(xsched.XQueue)
+            for owner in x, xsched.Queue("test:0"):
+                for take in copy.copy, pickle.dumps:
+                    try:
+                        take(owner)
+                    except (TypeError, ValueError):
+                        continue
+                    raise AssertionError
             """,
-            ),
-            0,
-            -10,
-            -20,
-            -10,
-            -3,
-            -4,
-            -3,
-        )
-
-    def test_at_once(self):
-        """The highest priority of the flows inside counts, in whatever order they begin and end; flows outside do not
-        count."""
-        self.follow(
-            Script(
-                self,
-                """
-            import asyncio, threading
-            queue = xsched.Queue("test:0")
-            async def main():
-                inside, leave = asyncio.Event(), asyncio.Event()
-                @xsched.priority(-10)
-                async def first():
-                    inside.set()
-                    await leave.wait()
-                task = asyncio.create_task(first())
-                await inside.wait()
-                step()                         # -10
-                async with xsched.priority(-5):
-                    step()                     # -5
-                    leave.set()
-                    await task
-                    step()                     # -5
-                step()                         # 0
-            asyncio.run(main())
-            entered, go = threading.Event(), threading.Event()
-            def other():
-                with xsched.priority(-7):
-                    entered.set()
-                    go.wait()
-            t = threading.Thread(target=other)
-            with xsched.priority(-9):
-                t.start()
-                entered.wait()
-                step()                         # -7
-                go.set()
-                t.join()
-                step()                         # -9
-            @xsched.priority(-6)
-            def numbers():
-                yield 1
-                yield 2
-            g = numbers()
-            next(g)
-            step()                             # -6
-            t = threading.Thread(target=g.close)
-            t.start()
-            t.join()
-            step()                             # 0
-            """,
-            ),
-            -10,
-            -5,
-            -5,
-            0,
-            -7,
-            -9,
-            -6,
-            0,
-        )
-
-    def test_signal(self):
-        """A signal handler interrupts its thread inside the same functions, here while it holds the lock."""
-        self.follow(
-            Script(
-                self,
-                """
-            import signal
-            from xsched import _library
-            inside, native, handlers = [], _library.native, []
-            def native_and_a_signal():
-                if handlers:
-                    signal.signal(signal.SIGUSR1, handlers.pop())
-                    signal.raise_signal(signal.SIGUSR1)
-                return native()
-            _library.native = native_and_a_signal
-            queue = xsched.Queue("test:0")
-            def lowered(*_):
-                with xsched.priority(-8):
-                    inside.append(xsched.current_priority())
-            def hinted(*_):
-                xsched.hint(priority=-3)
-            handlers.append(lowered)
-            with xsched.priority(-9):
-                assert inside == [-8]
-                step()                         # -9
-                handlers.append(hinted)
-            step()                             # -3
-            """,
-            ),
-            -9,
-            -3,
-        )
+        ).end()
 
     def test_fork(self):
         """A child is inside no priority(), and its parent stays inside."""
@@ -231,10 +72,13 @@ class Hints(Case):
         s.go()
         self.follow(s, -10)
 
-    def test_hold(self):
+    def make_batch(self):
         with open(f"{self.directory}/classes.d/batch.class", "w", encoding="utf-8") as f:
             f.write("[Class]\nPriority=-50\n")
         self.call("Reload")
+
+    def test_hold(self):
+        self.make_batch()
         s = Script(
             self,
             """
@@ -255,6 +99,102 @@ class Hints(Case):
         s.go()
         s.at("over")
         until(lambda: self.call("ListHolds") == [], "the claim is over")
+        s.go()
+        s.end()
+
+    def test_hold_and_asyncio(self):
+        """A decorator of coroutine functions, `async with`, and a cancelled one."""
+        self.make_batch()
+        s = Script(
+            self,
+            """
+            import asyncio, threading
+            from xsched import _library
+            @xsched.hold("batch")
+            async def held():
+                await asyncio.sleep(0)
+                step("decorated")
+            asyncio.run(held())
+            native, asked, answer = _library.native, threading.Event(), threading.Event()
+            class Slow:
+                def xsched_hold_priority(self, *arguments):
+                    asked.set()
+                    answer.wait()
+                    return native().xsched_hold_priority(*arguments)
+            async def main():
+                async with xsched.hold("batch"):
+                    step("inside")
+                step("over")
+                async def slow():
+                    async with xsched.hold("batch"):
+                        raise AssertionError
+                _library.native = Slow
+                task = asyncio.create_task(slow())
+                while not asked.is_set():      # other tasks go on
+                    await asyncio.sleep(0)
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+                assert task.cancelled()
+                answer.set()
+            asyncio.run(main())
+            step("cancelled")
+            """,
+        )
+        for where, n in (("decorated", 1), ("inside", 1), ("over", 0), ("cancelled", 0)):
+            s.at(where)
+            until(lambda: len(self.call("ListHolds")) == n, f"{n} claims: {where}")
+            s.go()
+        s.end()
+
+    def test_descriptors_closed(self):
+        """A program that closes what it has not opened gets the claim's number for a file of its own."""
+        self.make_batch()
+        Script(
+            self,
+            """
+            with xsched.hold("batch"):
+                os.closerange(3, 4096)
+                ours = [os.open("/dev/null", os.O_RDONLY) for _ in range(1500)]
+                if os.fork() == 0:
+                    for fd in ours:
+                        os.fstat(fd)
+                    os._exit(0)
+                assert os.wait()[1] == 0
+            for fd in ours:
+                os.fstat(fd)
+            """,
+        ).end()
+
+    def test_closed_while_launching(self):
+        """The queue ends with its last launch."""
+        s = Script(
+            self,
+            """
+            import threading
+            q = xsched.Queue("test:0")
+            step()
+            with q.launch():
+                t = threading.Thread(target=q.close)
+                t.start()
+                t.join()
+                other = xsched.Queue("test:0", label="other")
+                step("launching")
+            step("over")
+            """,
+        )
+
+        def labels():
+            paths = [path for q in self.call("ListQueues") for path in q if str(path).startswith("/org/xsched")]
+            return sorted(self.get("Label", p, "org.xsched.Scheduler.Queue") for p in paths if "/queue/" in p)
+
+        s.at()
+        s.go()
+        s.at("launching")
+        until(lambda: "other" in labels(), "the other queue is known")
+        self.assertEqual(labels(), ["", "other"])
+        s.go()
+        s.at("over")
+        until(lambda: labels() == ["other"], "it has ended")
         s.go()
         s.end()
 
@@ -368,6 +308,8 @@ class Hints(Case):
                 """
                 import ctypes
                 queues = [xsched.Queue("test:0"), xsched.Queue("test:0")]
+                with xsched.priority(-100):
+                    step("inside")
                 step()
                 """,
                 XSCHED_SCHEDULER="GLB",
@@ -375,6 +317,9 @@ class Hints(Case):
                 XSCHED_AUTO_XQUEUE_PRIORITY=priority,
                 XSCHED_AUTO_XQUEUE_DEADLINE="0",
             )
+            s.at("inside")
+            until(lambda: self.priorities() == [-100], "it is inside of a priority()")
+            s.go()
             s.at()
             until(lambda: self.priorities() == [expected], f"the priority is {expected}")
             _, err = s.p.communicate()
@@ -387,6 +332,29 @@ class Examples(Case):
         program, layer = f"{SOURCE}/python/examples/pyopencl-batch.py", os.environ["XSCHED_LAYER"]
         out = Script(self, None, program, OPENCL_LAYERS=layer).end()
         self.assertEqual(out, "launches seen: 20\nright\n")
+
+    def test_xqueue(self):
+        """A small threshold alone is enough; what fails leaves nothing; a child leaves its parent's XQueue alone."""
+        Script(
+            self,
+            """
+            import pyopencl
+            queue = pyopencl.CommandQueue(pyopencl.create_some_context(interactive=False))
+            try:
+                xsched.XQueue.opencl(queue, threshold=2, batch_size=3)
+                raise AssertionError
+            except xsched.XSchedError as e:
+                assert e.result == 2, e
+            with xsched.XQueue.opencl(queue, threshold=2) as x:
+                with x.suspended():
+                    if os.fork() == 0:
+                        x.close()
+                        sys.exit(0)
+                    assert os.wait()[1] == 0
+                assert xsched.XQueue.opencl(queue).handle == x.handle
+            """,
+            OPENCL_LAYERS=os.environ["XSCHED_LAYER"],
+        ).end()
 
 
 if __name__ == "__main__":
