@@ -4,9 +4,10 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/* What nobody sees, and what turns the direction of writing around, as `xschedctl plot` has it. */
-/* eslint-disable-next-line no-control-regex */
-const HARMFUL = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufffe\uffff]/g;
+/* Characters that could deceive the reader: utf8_is_harmful() of common/utf8.c has the same. */
+/* eslint-disable no-control-regex, no-misleading-character-class */
+const HARMFUL = new RegExp("[\\u0000-\\u001f\\u007f-\\u009f\\u061c\\u180e\\u200b-\\u200f\\u2028-\\u202e" +
+    "\\u2060-\\u206f\\ufeff\\ufff9-\\ufffb\\ufffe\\uffff\\u{e0000}-\\u{e007f}]", "gu");
 
 /* Text of others: each character that could do something but be read is replaced by one that shows it. */
 export function plain(text) {

@@ -48,6 +48,8 @@ static void test_terminals(void **state) {
         check(value_string("\x7f\xc2\x80\xc2\x9b"
                            "2J\xc2\xa0\xc3\xa9"),
                         "{\"v\":\"\\u007f\\u0080\\u009b2J\xc2\xa0\xc3\xa9\"}");
+        check(value_string("\xe2\x80\xae\xf3\xa0\x81\x81\xf0\x9f\x98\x80"),
+                        "{\"v\":\"\\u202e\\udb40\\udc41\xf0\x9f\x98\x80\"}");
         check(value_string(""), "{\"v\":\"\"}");
 }
 

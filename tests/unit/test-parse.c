@@ -12,6 +12,7 @@
 
 #include "common/parse-util.h"
 #include "common/time-util.h"
+#include "common/utf8.h"
 
 #define UNTOUCHED UINT64_C(0xdeadbeef)
 
@@ -231,6 +232,39 @@ static void test_utf8(void **state) {
                         assert_int_equal(utf8_is_valid(texts[i].s, texts[i].n, piece), texts[i].valid);
 }
 
+/* Each character, and each byte that begins none. */
+static void test_utf8_characters(void **state) {
+        static const struct {
+                const char *s;
+                int32_t c;
+                size_t n;
+                bool harmful;
+        } characters[] = {
+                        {"a", 'a', 1, false},
+                        {"\x1b", 0x1b, 1, true},
+                        {"\xc2\x9b", 0x9b, 2, true}, /* what starts an escape sequence, too */
+                        {"\xc2\xa0", 0xa0, 2, false},
+                        {"\xd8\x9c", 0x61c, 2, true},
+                        {"\xe2\x80\xae", 0x202e, 3, true},
+                        {"\xe2\x82\xac", 0x20ac, 3, false},
+                        {"\xef\xbf\xbd", 0xfffd, 3, false},
+                        {"\xef\xbf\xbf", 0xffff, 3, true},
+                        {"\xf0\x9f\x98\x80", 0x1f600, 4, false},
+                        {"\xf0\x9f\xbf\xbe", 0x1fffe, 4, true},
+                        {"\xf3\xa0\x81\x81", 0xe0041, 4, true},
+                        {"\xf4\x8f\xbf\xbd", 0x10fffd, 4, false},
+                        {"\xe2\x82", -1, 1, true},
+                        {"\xff", -1, 1, true},
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(characters); i++) {
+                size_t n = 0;
+                assert_int_equal(utf8_next(characters[i].s, &n), characters[i].c);
+                assert_int_equal(n, characters[i].n);
+                assert_int_equal(utf8_is_harmful(characters[i].c), characters[i].harmful);
+        }
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                         cmocka_unit_test(test_nsec),
@@ -242,6 +276,7 @@ int main(void) {
                         cmocka_unit_test(test_permyriad),
                         cmocka_unit_test(test_printable),
                         cmocka_unit_test(test_utf8),
+                        cmocka_unit_test(test_utf8_characters),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

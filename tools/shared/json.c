@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <math.h>
 
+#include "common/utf8.h"
 #include "tools/shared/json.h"
 
 static const char *const json_mode_table[_JSON_MODE_MAX] = {
@@ -110,18 +111,22 @@ static int object_from_value(const Value *v, json_object **ret) {
         return 0;
 }
 
-/* json-c escapes C0. DEL and C1 appear in strings only, so they can be escaped anywhere. */
+/* json-c escapes C0. Other harmful characters appear in strings only, so they can be escaped anywhere. */
 static void print_escaped(FILE *f, const char *text) {
-        for (; *text; text++) {
-                size_t n = *text == '\n' ? 0 : control_size(text);
+        size_t n;
 
-                if (n == 0) {
-                        fputc(*text, f);
-                        continue;
-                }
-                /* The last byte of these characters' UTF-8 is their code point. */
-                text += n - 1;
-                fprintf(f, "\\u%04x", (unsigned char) *text);
+        for (; *text; text += n) {
+                int32_t c = utf8_next(text, &n);
+
+                if (c == '\n' || !utf8_is_harmful(c))
+                        (void) fwrite(text, 1, n, f);
+                else if (c < 0)
+                        fputs("\\ufffd", f);
+                else if (c < 0x10000)
+                        fprintf(f, "\\u%04x", (unsigned) c);
+                else
+                        fprintf(f, "\\u%04x\\u%04x", 0xd800U + (((unsigned) c - 0x10000) >> 10),
+                                        0xdc00U + ((unsigned) c & 0x3ff));
         }
 }
 

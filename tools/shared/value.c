@@ -226,22 +226,14 @@ static void print_double(FILE *f, double d) {
         fputs(buf, f);
 }
 
-size_t control_size(const char *text) {
-        const unsigned char *c = (const unsigned char *) text;
-
-        if (c[0] == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0)
-                return 2;
-        return (c[0] > 0 && c[0] < ' ') || c[0] == 0x7f;
-}
-
 void print_text(FILE *f, const char *text) {
-        while (*text) {
-                size_t n = control_size(text);
+        size_t n;
 
-                if (n == 0)
-                        fputc(*text++, f);
-                for (; n > 0; n--)
-                        fprintf(f, "\\x%02x", (unsigned char) *text++);
+        for (; *text; text += n) {
+                bool harmful = utf8_is_harmful(utf8_next(text, &n));
+
+                for (size_t i = 0; i < n; i++)
+                        fprintf(f, harmful ? "\\x%02x" : "%c", (unsigned char) text[i]);
         }
 }
 

@@ -74,10 +74,8 @@ int value_append(Value *list, Value v);
 /* The next complete value of a message; variants are unpacked. */
 int value_read(sd_bus_message *m, Value *ret);
 
-/* How many bytes at its start are one character that means something to a terminal: of C0, DEL, or C1. */
-size_t control_size(const char *text);
-
-/* UTF-8 from other people's processes: nothing in it may talk to the terminal. */
+/* Prints UTF-8 from other people's processes. The bytes of a character that could do something to the terminal, or
+ * deceive the reader (utf8_is_harmful()), become \xNN each. */
 void print_text(FILE *f, const char *text);
 
 /* As people and shell scripts read it: lists by spaces, dicts as KEY=VALUE. */

@@ -12,6 +12,7 @@
 
 #include "common/picture.h"
 #include "common/time-util.h"
+#include "common/utf8.h"
 #include "plot-svg.h"
 #include "tools/xschedctl/plot.h"
 
@@ -44,33 +45,6 @@ static const struct {
 
 /* --- text --- */
 
-/* Returns the next character; -1: there is none, and *n is how many bytes to skip. */
-static int32_t utf8_next(const char *text, size_t *n) {
-        static const int32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-        const unsigned char *s = (const unsigned char *) text;
-        size_t length = s[0] < 0x80 ? 1 : s[0] >> 5 == 6 ? 2 : s[0] >> 4 == 14 ? 3 : s[0] >> 3 == 30 ? 4 : 0;
-        int32_t c = length == 1 ? s[0] : s[0] & (0x7f >> length);
-
-        *n = 1;
-        if (length == 0)
-                return -1;
-        for (size_t i = 1; i < length; i++) {
-                if (s[i] >> 6 != 2)
-                        return -1;
-                c = c << 6 | (s[i] & 0x3f);
-        }
-        if (c < least[length] || c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff))
-                return -1;
-        *n = length;
-        return c;
-}
-
-/* Characters that XML cannot have, that are invisible, or that turn the direction of writing. */
-static bool is_harmful(int32_t c) {
-        return c < 0x20 || (c >= 0x7f && c <= 0x9f) || (c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) ||
-                        (c >= 0x2060 && c <= 0x206f) || c == 0xfeff || (c & 0xfffe) == 0xfffe;
-}
-
 static size_t count_chars(const char *text) {
         size_t chars = 0, n;
 
@@ -88,7 +62,7 @@ static void print_chars(FILE *f, const char *text, size_t from, size_t length) {
 
                 if (i < from)
                         continue;
-                if (is_harmful(c))
+                if (utf8_is_harmful(c))
                         fputs("\xef\xbf\xbd", f);
                 else if (c < 0x80 && strchr("<>&\"'", c))
                         fprintf(f, "&#%d;", c);
