@@ -136,7 +136,8 @@ export class ChangeDialog {
         return Object.entries(runtime || {}).filter(([key, { v }]) => this.fields.has(key) && stored?.[key]?.v !== v);
     }
 
-    /* Before and after of all that changes: the service says what would hold. */
+    /* Before and after of all that changes: the service says what would hold. It is asked one question at a time, so
+     * that who types quickly asks for the first value and the last. */
     async update() {
         const forget = this.element.elements.keep.value === "forget";
         const { flags, settings } = this.request(), asked = (this.asked = {});
@@ -152,15 +153,21 @@ export class ChangeDialog {
             );
             return;
         }
+        if (this.isAsking)
+            return;
         let table, refused;
 
+        this.isAsking = true;
         try {
             table = await this.table(await this.what.preview(flags, settings), flags, settings);
         } catch (error) {
             refused = error;
         }
-        if (asked !== this.asked) /* something else was typed meanwhile */
+        this.isAsking = false;
+        if (asked !== this.asked) { /* something else was typed meanwhile */
+            this.update();
             return;
+        }
         this.dialog.buttons[0].disabled = Boolean(refused);
         if (refused && isUnanswered(refused))
             setTimeout(() => asked === this.asked && this.element.isConnected && this.update(), 1000);

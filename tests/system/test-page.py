@@ -80,6 +80,38 @@ YARDSTICK = """
 })()
 """
 
+# Twenty values typed while the service does not answer: it is asked for the first, and then for the last.
+TYPING = """
+import("./change.js").then(async ({ ChangeDialog }) => {
+    let asked = 0, answer, looked;
+    const look = new Promise(done => (looked = done));
+    const preview = (flags, { Weight }) => {
+        asked++;
+        return new Promise(done => (answer = () => done({ Weight: Weight.v })));
+    };
+    const dialog = new ChangeDialog({
+        name: "typing", title: "typing", show: (key, value) => `${value}`, preview, mayStore: true,
+        fields: [{ key: "Weight", label: "Weight", type: "t", min: 1, max: 1000 }],
+        state: { now: { Weight: 100 }, layers: {} },
+    }, () => {});
+    const input = dialog.element.querySelector("input[type=number]");
+    for (let value = 101; value <= 120; value++) {
+        input.value = value;
+        input.dispatchEvent(new Event("input"));
+        await null;
+    }
+    const first = asked;
+    new MutationObserver(looked).observe(dialog.preview, { childList: true });
+    answer();
+    while (asked === first)
+        await new Promise(done => setTimeout(done));
+    const then = asked;
+    answer();
+    await look;
+    return ["first", first, "then", then, "at last", dialog.preview.querySelector("td:last-child").innerText];
+})
+"""
+
 
 def answer_errors(bus):
     """In the place of the service, until its connection ends."""
@@ -413,6 +445,9 @@ class Page(PageCase):
             ),
             '<p title="a\ufffdb">&lt;b&gt;\u241b[31m\u2400</p>',
         )
+        self.assertEqual(tab.js(TYPING), ["first", 1, "then", 2, "at last", "120"])
+        tab.key("Escape")
+        tab.until("!document.querySelector('dialog')")
         key = tab.js(f"[...{rows}].find(r => r.innerText.includes('script')).dataset.n = 'hostile'")
         for item in ("Explain", "Change…"):
             tab.click(f"tr[data-n={key}] .kebab")
