@@ -159,7 +159,7 @@ static int run_with(const char *failure) {
         CHECK(pid >= 0);
         if (pid == 0) {
                 (void) setenv("KFDSIM_FAIL", failure, true);
-                (void) setenv("TSAN_OPTIONS", "die_after_fork=0:halt_on_error=1", true);
+                (void) setenv("TSAN_OPTIONS", "die_after_fork=0:halt_on_error=1:atexit_sleep_ms=100", true);
                 (void) setenv("ASAN_OPTIONS", "detect_leaks=0:abort_on_error=1", true);
                 (void) alarm(RUN_SECONDS);
                 (void) execl("/proc/self/exe", "test-kfd-every", failure, (char *) NULL);
