@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Programs in Python that use the module xsched"""
+"""Runs programs in Python that use the module xsched."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ from harness import *
 SOURCE = os.environ["SOURCE_DIR"]
 CLIENT = "org.xsched.Scheduler.Client"
 
-# The function step() of the tested program: it prints its place, and waits until it may go on.
+# The beginning of each tested program. Its function step() prints a line, and waits for the test.
 HEAD = """
 import os, sys
 import xsched
@@ -53,7 +53,7 @@ class Script:
 
 
 class Priorities:
-    """Of a Case: the priorities of the clients, while a script runs."""
+    """For a Case: checks the priorities of the clients while a script runs."""
 
     def priorities(self):
         return [self.get("Priority", c[5], CLIENT) for c in self.call("ListClients")]

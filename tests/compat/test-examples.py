@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Programs that are written against XSched's interface, by its own headers: they compile, and work as described
+"""Programs that are written against XSched's interface compile with our headers, and work as described
 
-With OpenCL on PoCL, with CUDA on the driver's stand-in, and with HIP on the simulated GPU; with the layer, beside a
-service and without. The programs check what their launches have computed. RUNTIME is one of the three.
+RUNTIME is opencl (on PoCL), cuda (on the driver's stand-in) or hip (on the simulated GPU). The programs run with the
+layer, with a service and without one, and check their own results.
 """
 
 import os
@@ -31,7 +31,7 @@ def compiled(text, *arguments, cc="cc"):
 
 class Headers(unittest.TestCase):
     def test_compile(self):
-        """Includes as in XSched's examples, and together with our own interface in one file, each by its own path."""
+        """Headers compile when included as in XSched's examples, and together with our own interface in one file."""
         compat = f"-I{SOURCE}/include/xsched-compat"
         text = '#include "xsched/xsched.h"\n'
         for platform in ("opencl", "cuda", "hip"):
@@ -77,37 +77,37 @@ class Examples(Case):
         self.assertEqual((p.returncode, err), (0, said))
 
     def run_examples(self, *arguments):
-        """Beside a service, and without one."""
+        """Runs examples with a service, and without one."""
         self.end(self.example(*arguments))
         self.end(self.example(*arguments, address=NO_SERVICE))
 
     def priorities(self):
-        """Properties of the XQueue's queue; with HIP the process also has the hardware's queues."""
+        """Returns the priorities of the XQueues' queues. With HIP the process also has the hardware's queues."""
         queues = [q[4] for q in self.call("ListQueues")]
         if RUNTIME == "hip":
             queues = [q for q in queues if self.get("Label", q, QUEUE) == "xqueue"]
         return [self.get("Priority", q, QUEUE) for q in queues]
 
     def test_hints(self):
-        """Hints reach the service. They only lower."""
+        """Hints reach the service. They can only lower the priority."""
         for hint, priority in ((-7, -7), (7, 0)):
             p = self.example("hints", str(hint), XSCHED_SCHEDULER="GLB")
             until(lambda: self.priorities() == [priority], f"the hint is {priority}")
             self.end(p)
-            until(lambda: self.call("ListQueues") == [], "the queue is told")
+            until(lambda: self.call("ListQueues") == [], "the queue is gone")
         p = self.example("hints", "-7")  # hints without a scheduler have no effect
         until(lambda: self.priorities() == [0], "there is no hint")
         self.end(p)
 
     def test_commands(self):
-        """With the layer, which sees their launches, and without it."""
+        """Commands work with the layer, which sees their launches, and without it."""
         for how in ("submit", "submit-locally"):
             self.run_examples(how)
             self.end(self.example(how, layer=False))
             self.end(self.example(how, layer=False, address=NO_SERVICE))
 
 
-if RUNTIME != "hip":  # launches by HIP's own functions pass no gate of their stream: xsched/hip/hal.h
+if RUNTIME != "hip":  # launches by HIP's own functions do not pass the gate of their stream, see xsched/hip/hal.h
 
     class Launches(Examples):
         """Launches by the runtime's own functions."""

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The priorities of threads, tasks and generators: the Python module's priority()"""
+"""priority() of the Python module works in threads, tasks and generators."""
 
 import os
 import sys
@@ -13,7 +13,7 @@ from script import Priorities, Script
 
 class Flows(Priorities, Case):
     def test_nested(self):
-        """The innermost priority() counts; at its end the outer one does."""
+        """The innermost priority() applies, and after it the outer one again."""
         self.follow(
             Script(
                 self,
@@ -46,8 +46,8 @@ class Flows(Priorities, Case):
         )
 
     def test_at_once(self):
-        """The highest priority of the flows inside counts, in whatever order they begin and end; flows outside do not
-        count."""
+        """Of several threads and tasks that are in a priority(), the highest one applies, in whatever order they enter
+        and leave. Those that are in none do not count."""
         self.follow(
             Script(
                 self,
@@ -107,7 +107,7 @@ class Flows(Priorities, Case):
         )
 
     def test_signal(self):
-        """A signal handler interrupts its thread inside the same functions, here while it holds the lock."""
+        """A signal handler may use the same functions that it has interrupted, here while these hold the lock."""
         self.follow(
             Script(
                 self,
@@ -140,8 +140,8 @@ class Flows(Priorities, Case):
         )
 
     def test_generators(self):
-        """Generators may overlap, and end in another thread; what an asynchronous one is sent and is thrown reaches it,
-        and it ends inside."""
+        """Generators in a priority() may overlap, and may end in another thread. An asynchronous one gets what is sent
+        or thrown to it, and is in its priority() when it ends."""
         Script(
             self,
             """
@@ -185,7 +185,7 @@ class Flows(Priorities, Case):
                 assert await g.athrow(KeyError()) == "caught"
                 await g.aclose()
                 assert ends == [-7] and inside() is None
-                # What a task was started in, it tells also when that is over.
+                # A task keeps the priority() that it was created in.
                 async def later():
                     await asyncio.sleep(0)
                     return inside()
@@ -196,7 +196,7 @@ class Flows(Priorities, Case):
             """,
         ).end()
 
-    def test_coroutine_functions_in_other_clothes(self):
+    def test_wrapped_coroutine_functions(self):
         Script(
             self,
             """
@@ -216,7 +216,7 @@ class Flows(Priorities, Case):
         ).end()
 
     def test_nothing_is_left(self):
-        """Each request of a server may make an object of its own."""
+        """Many priority() objects do not use more and more memory: a server may make one for each request."""
         Script(
             self,
             """
@@ -230,7 +230,7 @@ class Flows(Priorities, Case):
             requests()
             requests()
             assert len(sizes) == 1, sizes
-            # A task that starts itself anew, inside.
+            # A task in a priority() creates the next one like it, and so on.
             async def again(n):
                 with xsched.priority(-n):
                     held = sum(len(v) for v in contextvars.copy_context().values() if isinstance(v, tuple))

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The Python module, as programs use it, beside a service and without."""
+"""The Python module, used in programs, with a service and without one."""
 
 import os
 import sys
@@ -36,7 +36,7 @@ class Hints(Priorities, Case):
         ).end()
 
     def test_fork(self):
-        """A child is inside no priority(), and its parent stays inside."""
+        """A forked child is in no priority(), and its parent stays in its own."""
         s = Script(
             self,
             """
@@ -68,7 +68,7 @@ class Hints(Priorities, Case):
         until(lambda: self.priorities() == [-10], "the parent is lowered")
         s.go()
         s.at("child")
-        until(lambda: sorted(self.priorities()) == [-10, 0], "the child is not")
+        until(lambda: sorted(self.priorities()) == [-10, 0], "the child is not lowered")
         s.go()
         self.follow(s, -10)
 
@@ -103,7 +103,7 @@ class Hints(Priorities, Case):
         s.end()
 
     def test_hold_and_asyncio(self):
-        """A decorator of coroutine functions, `async with`, and a cancelled one."""
+        """hold() decorates coroutine functions, works with `async with`, and can be cancelled."""
         self.make_batch()
         s = Script(
             self,
@@ -147,7 +147,7 @@ class Hints(Priorities, Case):
         s.end()
 
     def test_descriptors_closed(self):
-        """A program that closes what it has not opened gets the claim's number for a file of its own."""
+        """If a program closes the claim's descriptor, and opens a file that gets its number, that file stays open."""
         self.make_batch()
         Script(
             self,
@@ -166,7 +166,7 @@ class Hints(Priorities, Case):
         ).end()
 
     def test_closed_while_launching(self):
-        """The queue ends with its last launch."""
+        """A queue that is closed during a launch ends with that launch."""
         s = Script(
             self,
             """
@@ -300,7 +300,7 @@ class Hints(Priorities, Case):
         self.assertEqual(out, "FileNotFoundError\n1\n")
 
     def test_environment(self):
-        """XSched's variables: a value out of range is reported once, and changes nothing. No variable raises."""
+        """XSched's variables apply, but cannot raise a priority. A value out of range is reported once and ignored."""
         said = "XSCHED_AUTO_XQUEUE_DEADLINE=0 is ignored: it is to be 1 or more\n"
         for priority, expected in (("-12", -12), ("200", 0)):
             s = Script(
@@ -334,7 +334,7 @@ class Examples(Case):
         self.assertEqual(out, "launches seen: 20\nright\n")
 
     def test_xqueue(self):
-        """A small threshold alone is enough; what fails leaves nothing; a child leaves its parent's XQueue alone."""
+        """A small threshold needs no other options; a failure leaves no XQueue; a child cannot destroy its parent's."""
         Script(
             self,
             """

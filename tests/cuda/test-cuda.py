@@ -22,7 +22,7 @@ LAYER, LIBRARY = os.environ["XSCHED_LAYER"], os.path.dirname(os.environ["LIBXSCH
 WAYS = ("linked", "dlsym", "proc")
 
 
-# The program with the layer linked in, for sanitizers, in place of a preloaded layer.
+# For sanitizers: the program with the layer linked in, since it cannot be preloaded there.
 LINKED = os.environ.get("CUDA_APP_LINKED")
 SEEDS = (1,) if LINKED else (1, 2, 3)
 
@@ -42,7 +42,7 @@ def numbers(path):
 
 
 class Changes(unittest.TestCase):
-    """Nothing."""
+    """The layer changes nothing that a program can see, and counts its launches."""
 
     maxDiff = None
 
@@ -96,7 +96,7 @@ class Changes(unittest.TestCase):
     @unittest.skipIf(LINKED, "the layer has to be a file")
     def test_without_libxsched(self):
         native = self.native("linked")
-        # An empty folder for the layer, which looks for libxsched beside itself, too.
+        # The layer also looks for libxsched beside itself, so it is copied into an empty folder.
         with tempfile.TemporaryDirectory(prefix="xsched-cuda-") as alone:
             layer = os.path.join(alone, os.path.basename(LAYER))
             with open(LAYER, "rb") as from_, open(layer, "wb") as to:
@@ -144,7 +144,7 @@ class Changes(unittest.TestCase):
             with self.subTest(seed):
                 self.hostile("proc", f"flip,hold,limit=4,seed={seed}")
 
-    @unittest.skipIf(LINKED, "a sanitizer lets nobody be preloaded")
+    @unittest.skipIf(LINKED, "nothing can be preloaded before a sanitizer")
     def test_beside_somebody_else(self):
         """Beside another library that shares GPUs, nothing is held, whatever the verdict, and all launches are
         counted."""
@@ -157,9 +157,9 @@ class Changes(unittest.TestCase):
         self.counted(n, native[1])
         self.assertFalse(os.path.exists(self.report), "libxsched was not asked")
 
-    @unittest.skipIf(LINKED, "of a program without the layer")
+    @unittest.skipIf(LINKED, "needs a program without the layer linked in")
     def test_no_cuda_no_cost(self):
-        """A program without CUDA: nothing is loaded, and dlsym() is what it was."""
+        """In a program without CUDA the layer loads nothing, and dlsym() works as without it."""
         script = (
             "import ctypes; c = ctypes.CDLL(None); assert c.getpid; print(hasattr(c, 'cuda_nothing'), "
             "hasattr(c, 'cuLaunchKernel'), 'libxsched.so' in open('/proc/self/maps').read())"
@@ -218,7 +218,7 @@ class Scheduled(Case):
         self.c.call(NAME, client, CLIENT, "Suspend")
         until(lambda: self.get("State", f"{PATH}/queue/{queue['id']}", QUEUE) == "suspended", "it is suspended")
         before = self.launches(queue)
-        # Each query is answered at once: a launch each millisecond would show in it.
+        # These queries take long enough for launches to show, if there were one each millisecond.
         for _ in range(300):
             self.assertLessEqual(self.launches(queue), before + 1)
         self.c.call(NAME, client, CLIENT, "Resume")
@@ -226,7 +226,7 @@ class Scheduled(Case):
         self.assertGreater(self.stop(p), before)
 
     def test_one_device_for_all_runtimes(self):
-        """An OpenCL client on the same GPU has the same device id: so the higher one holds the other."""
+        """An OpenCL client on the same GPU has the same device id, so the one of higher priority holds the other."""
         p = self.start("deep", 500)
         queue = self.queue_of(p)
         other = self.raw(Job=("s", self.job("opencl", Priority=10)[0]))

@@ -3,7 +3,7 @@
 """The CUDA layer knows each function of NVIDIA's header that gives a device work or waits for it: test-entries.py
 CUDA_H ENTRIES_H
 
-The functions that it leaves out are listed here, with reasons.
+WORK matches the names of such functions; NO_WORK excludes those that only look like it.
 """
 
 import re
@@ -27,7 +27,7 @@ def main():
     with open(sys.argv[2], encoding="utf-8") as f:
         known = set(re.findall(r"^(?:HOOKED|COUNTED|HELPER)\((\w+)\)$", f.read(), re.M))
     declared = set(re.findall(r"CUresult\s+CUDAAPI\s+(cu\w+)\(", text))
-    # The versioned name that the library has for it today.
+    # The header maps a function to the versioned name that the library has for it.
     mapped = dict(re.findall(r"#define\s+(cu\w+)\s+(?:__CUDA_API_PT[DS]S?Z?\()?(cu\w+)\)?", text))
     wanted = {mapped.get(n, n) for n in declared if WORK.search(n) and not NO_WORK.search(n)}
     missing = sorted(wanted - known)

@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Channels that are stopped: programs of a stand-in for libcuda, whose kernels do work only while their channels are
-enabled, the layer in front of them, and a real service.
+"""The CUDA layer stops channels of held programs. There is a real service, and a stand-in for libcuda, whose kernels do
+work only while their channels are enabled.
 
-The test itself plays the client with precedence, so that nothing depends on time. The environment has the paths:
-STOP_APP, XSCHED_LAYER, FAKE_CUDA_DIR, FAKE_NVIDIACTL_LIBRARY, LIBXSCHED and XSCHEDD.
+The test itself is the client with precedence, so nothing depends on time. The environment has the paths: STOP_APP,
+XSCHED_LAYER, FAKE_CUDA_DIR, FAKE_NVIDIACTL_LIBRARY, LIBXSCHED and XSCHEDD.
 """
 
 import os
@@ -53,7 +53,7 @@ class App(Program):
         return {self.case.get(name, p, QUEUE) for p in self.paths()}
 
     def disabled(self):
-        """Numbers of channels that were disabled never, once, and twice."""
+        """Returns the numbers of channels that are disabled not at all, once, and twice."""
         return tuple(map(int, self.ask("disabled").split()))
 
     def is_off(self, channels=CHANNELS):
@@ -118,7 +118,7 @@ class Holds(Stops):
             low.goes_on()
             self.take(low)
             # Between two launches the program has nothing to hold, and is idle.
-            until(lambda: low.get("State") == {"held"}, "it waits, or stands still")
+            until(lambda: low.get("State") == {"held"}, "it is held")
             self.assertEqual(low.get("Level"), {3})
             low.stands()
             self.give_back(low)
@@ -149,7 +149,7 @@ class Holds(Stops):
         low.finish()
 
     def test_short_kernels_by_the_gate(self):
-        """Where a stop is known to take longer than the launches in flight, it is left out."""
+        """A program is held at the gate alone if a stop is known to take longer than its launches in flight."""
         low = App(self, usec=2000, FAKE_NVIDIACTL="cost=30000")
         client = self.call("GetClientByPID", "u", low.pid)
         while self.device("HoldCostUSec") < 20000 or self.device("ReleaseCostUSec") < 20000:
@@ -176,7 +176,7 @@ class Holds(Stops):
 
 
 class Objects(Stops):
-    """Queues are made and end while the program is stopped."""
+    """Queues are made and destroyed while the program is stopped."""
 
     def test_context_made(self):
         for words in ("", "strict"):
@@ -209,7 +209,7 @@ class Objects(Stops):
         low.finish()
 
     def test_two_gpus(self):
-        """One GPU is wanted, and the program goes on at the other."""
+        """The program is held on one GPU, and goes on on the other."""
         low = App(self, gpus=(0, 1))
         self.high.edge(1)
         until(lambda: low.disabled() == (2 * CHANNELS - COMPUTE, COMPUTE, 0))
@@ -221,8 +221,7 @@ class Objects(Stops):
         low.finish()
 
     def test_time_slices(self):
-        """Time slices are the driver's, unless the program's environment asks for others; those of copy engines
-        stay."""
+        """Time slices are the driver's, unless the program's environment sets others, and never of copy engines."""
         for words, usec, n in (({}, 0, 4), ({"XSCHED_CUDA_SLICE": "500"}, 500, 1), ({"XSCHED_CUDA_SLICE": "5x"}, 0, 4)):
             with self.subTest(words):
                 low = App(self, **words)
@@ -262,7 +261,7 @@ class Ends(Stops):
         self.assertEqual(low.process.wait(), 0)
 
     def test_lease(self):
-        """The service stops: the lease runs out."""
+        """If the service hangs, the lease runs out, and the program goes on."""
         low = App(self)
         self.take(low)
         self.service.freeze()

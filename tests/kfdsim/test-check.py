@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""`xschedctl check` about the ways into AMD's runtime, with a simulated GPU; and the variables that `run` sets."""
+"""`xschedctl check` reports how the layer gets into AMD's runtime, and `run` sets variables for it. On a simulated
+GPU."""
 
 import json
 import os
@@ -66,7 +67,7 @@ class Check(unittest.TestCase):
         os.unlink(f"{directory}/user_queue")
 
     def test_runtime(self):
-        """check sees whether the runtime has loaded the tool, and does not guess."""
+        """check reports whether the runtime of a process has really loaded the tool."""
         program = """if True:
             import ctypes, sys
             hsa = ctypes.CDLL("libhsa-runtime64.so.1")
@@ -94,7 +95,7 @@ class Check(unittest.TestCase):
     def run_sets(self, **changes):
         show = 'printf "%s\\n" "$LD_PRELOAD" "$HSA_TOOLS_LIB"'
         if os.environ.get("SANITIZER"):
-            # The layer comes before its runtime in the shell.
+            # In the shell, the layer is loaded before the sanitizer's runtime.
             changes["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
         p = subprocess.run(
             [XSCHEDCTL, "run", "--name=x", "--", "sh", "-c", show],

@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Levels above the gate, end to end: AQL tenants on simulated GPUs, the layer in front of them, and a real service on a
-bus of its own.
+"""The levels above the gate, end to end: AQL tenants on simulated GPUs, with the layer, and a real service on a bus of
+its own.
 
-A low tenant keeps its queues busy; the test itself plays the client with precedence, so that nothing depends on time.
-The simulated hardware reports its work, and every tenant proves in the end that each of its dispatches was executed
-once and in order."""
+A low tenant keeps its queues busy. The test itself is the client with precedence, so nothing depends on time. In the
+end each tenant checks with the simulated hardware that each of its dispatches was executed once and in order."""
 
 import os
 import re
@@ -41,7 +40,7 @@ class Tenant:
         return self.process.pid
 
     def paths(self):
-        """The tenant's queues on the bus."""
+        """Returns the bus paths of the tenant's queues."""
         clients = {c[5] for c in self.case.call("ListClients") if c[1] == self.pid}
         return [q[4] for q in self.case.call("ListQueues") if self.case.get("Client", q[4], QUEUE) in clients]
 
@@ -58,7 +57,7 @@ class Tenant:
         return self.mapped() == self.queues
 
     def finish(self):
-        """Ends the tenant, or waits for its end; its launches are executed."""
+        """Ends the tenant unless it has ended, and checks that it executed its launches."""
         if not self.process.ended():
             self.process.kill(signal.SIGTERM)
         status = self.process.wait(60)
@@ -84,7 +83,7 @@ class Ladder(Case):
         return Tenant(self, token or self.job("low")[0], *(options or FOREVER), **kwargs)
 
     def hardware(self):
-        """{pid: [mapped, ...]} and {gpu: times of unmapping and mapping}."""
+        """Returns {pid: [mapped, ...]} and {gpu: number of unmaps and maps}."""
         queues, maps = {}, {}
         text = subprocess.run(
             [MAPPED], env={**os.environ, **self.sim}, check=True, capture_output=True, text=True
@@ -102,7 +101,7 @@ class Ladder(Case):
         return self.get(name, path, DEVICE)
 
     def bounds(self):
-        """The threshold of the queues that can be taken off."""
+        """Returns the thresholds of the queues that can be taken off the device."""
         with os.fdopen(self.call("Dump")) as f:
             return [int(n) for n in re.findall(r"level=\d/3 threshold=(\d+)", f.read())]
 
@@ -132,7 +131,7 @@ class Preemption(Ladder):
         low.finish()
 
     def test_two_tenants(self):
-        """The high client is a real tenant, too: it takes the device at each of its tasks."""
+        """The high client is a real tenant, too, and takes the device for each of its tasks."""
         low = self.low(queues=2)
         high = Tenant(
             self,
@@ -177,7 +176,7 @@ class Preemption(Ladder):
         low.finish()
 
     def test_settings(self):
-        """The level changes during a hold: gate only, off, and back."""
+        """The level changes during a hold: to the gate alone, to no preemption, and back."""
         low = self.low()
         self.take(low)
         path = self.get("Group", self.call("GetClientByPID", "u", low.pid), CLIENT)
@@ -241,7 +240,7 @@ class MES(Ladder):
 
 
 class Gang(Ladder):
-    """A job on two GPUs, one of which is wanted."""
+    """A job on two GPUs; the high client wants one of these."""
 
     gpus = "gfx90a,gfx90a"
 
@@ -260,7 +259,7 @@ class Gang(Ladder):
             t.finish()
 
     def test_each_by_itself(self):
-        """A job that is no gang loses only the wanted GPU; it becomes a gang, and none again, while it is held."""
+        """A job that is no gang loses only one GPU. The setting changes while the job is held, and back."""
         low, group = self.members()
         self.take(low[0])
         self.assertTrue(low[1].is_on())
@@ -278,7 +277,7 @@ class Gang(Ladder):
 
 class Deaths(Ladder):
     def test_service_stops(self):
-        """The lease runs out, and the tenant runs to its end."""
+        """If the service hangs, the lease runs out, and the tenant runs to its end."""
         low = self.low("--run-ms=0", "--count=300")
         self.take(low)
         self.service.freeze()
@@ -308,7 +307,7 @@ class Adoption(Ladder):
             restart()
             self.service.start()
             self.assertEqual(low.paths(), paths)
-            # The service knows that the high one is ready, and takes the device again.
+            # The new service knows that the high client is ready, and takes the device again.
             until(low.is_off)
             until(lambda: set(low.get("Level")) == {3})
             self.give_back(low)

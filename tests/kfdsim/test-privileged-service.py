@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Holds by privilege, end to end: a real xschedd, its holders, and a tenant that can be stopped by no other means, on
-simulated GPUs."""
+"""Privileged holds, end to end: a real xschedd with its holders, and a tenant that nothing else can stop, on simulated
+GPUs."""
 
 import glob
 import os
@@ -40,7 +40,7 @@ class Tenant(Program):
 
 
 def program_of(pid):
-    """Its name; none when it has ended meanwhile."""
+    """Returns the name of the process's program, or "" if it has ended."""
     try:
         return proc(pid, "comm")
     except (FileNotFoundError, ProcessLookupError):
@@ -48,7 +48,7 @@ def program_of(pid):
 
 
 class Holds(Case):
-    """The service with the class's mode. A client of higher priority becomes ready when the test makes it."""
+    """A service in the mode of the class, and a client of higher priority, which the test makes ready."""
 
     mode = "criu"
     more = ""
@@ -73,12 +73,12 @@ class Holds(Case):
         return self.get("PrivilegedState", self.call("GetClientByPID", "u", t.pid), CLIENT)
 
     def named(self):
-        """Processes that the records name."""
+        """Returns the processes that the records name."""
         return [int(re.match(r"hold-(\d+)-", os.path.basename(p))[1]) for p in glob.glob(f"{self.records}/hold-*[0-9]")]
 
     def until_told(self, text):
-        """It does first and tells then."""
-        until(lambda: text in self.service.messages(), f"it tells of {text}")
+        """Waits for a message of the service: it logs what it did afterwards."""
+        until(lambda: text in self.service.messages(), f"it logs {text}")
 
     def until_state(self, t, *states):
         try:
@@ -97,7 +97,7 @@ class Holds(Case):
         return t
 
     def kill_all(self):
-        """The service and the holder at once, as far as anybody can: who cannot run any more cannot let go."""
+        """Kills the service and the holder. The holder is stopped first, so that it cannot release the tenant."""
         holder = self.holder()
         os.kill(holder, signal.SIGSTOP)
         self.service.kill()
@@ -131,7 +131,7 @@ class Criu(Holds):
             self.hold(t)
             self.assertEqual(self.named(), [t.pid])
             self.release(t)
-            until(lambda: not self.named(), "nothing is written down")
+            until(lambda: not self.named(), "no record is left")
         self.finish(t)
 
     def test_outlasts_leases(self):
@@ -151,7 +151,7 @@ class Criu(Holds):
         b.stands_still()
         self.assertEqual(sorted(self.named()), sorted([a.pid, b.pid]))
         a.process.end()
-        until(lambda: self.named() == [b.pid], "the record of the dead goes")
+        until(lambda: self.named() == [b.pid], "the record of the ended tenant is removed")
         self.release(b)
         self.finish(b)
 
@@ -192,36 +192,36 @@ class Criu(Holds):
         self.finish(t)
 
     def test_all_killed(self):
-        """No process is left to undo it: the next start does."""
+        """If no process is left to undo a hold, the next service does so when it starts."""
         t = self.held_tenant()
         self.kill_all()
         t.stands_still()
         self.assertEqual(self.named(), [t.pid])
         self.service.start()
         t.goes_on()
-        until(lambda: not self.named(), "it is struck out")
+        until(lambda: not self.named(), "no record is left")
         self.until_told("undone")
         self.finish(t)
 
     def test_former_holder_lives(self):
-        """A holder of the service before can neither let go nor end: who comes next waits for it, and undoes when it
-        has ended."""
+        """If a holder of the former service can neither release nor end, the new service waits for it, and undoes the
+        hold once it has ended."""
         t = self.held_tenant()
         holder = self.holder()
         os.kill(holder, signal.SIGSTOP)
         self.service.kill()
         self.service.start()
         first = self.holder()
-        until(lambda: first not in self.children(), "one has waited for it in vain")
+        until(lambda: first not in self.children(), "a new holder has waited for it in vain")
         t.stands_still()
         self.assertEqual(self.named(), [t.pid])
         os.kill(holder, signal.SIGKILL)
         t.goes_on()
-        until(lambda: not self.named(), "it is struck out")
+        until(lambda: not self.named(), "no record is left")
         self.finish(t)
 
     def test_all_holders_killed(self):
-        """At once, and while the service no longer wants the holds."""
+        """All holders are killed at the same time, after the service has ended the holds."""
         tenants = [self.tenant_of_gpu() for _ in range(3)]
         self.high.edge(1)
         for t in tenants:
@@ -235,13 +235,13 @@ class Criu(Holds):
             os.kill(h, signal.SIGKILL)
         for t in tenants:
             t.goes_on()
-        self.service.stop()  # or they would take turns
+        self.service.stop()  # it would let the tenants run in turns
         for t in tenants:
-            t.goes_on()  # what was launched during a hold is announced
+            t.goes_on()  # launches made during the hold are executed, too
         self.finish(*tenants)
 
     def test_undone_by_hand(self):
-        """The program of ExecStopPost=."""
+        """The program of ExecStopPost= undoes holds."""
         t = self.held_tenant()
         self.kill_all()
         subprocess.run([os.environ["HOLDER"], "undo", self.records], check=True, capture_output=True)
@@ -251,7 +251,7 @@ class Criu(Holds):
         self.finish(t)
 
     def test_bad_records(self):
-        """Bad records are kept aside, and the service starts."""
+        """The service sets bad records aside, and starts."""
         t = self.held_tenant()
         good = open(glob.glob(f"{self.records}/hold-*[0-9]")[0], encoding="utf-8").read()
         self.release(t)
@@ -286,7 +286,7 @@ class Criu(Holds):
         t = self.held_tenant()
         self.service.stop()
         t.goes_on()
-        until(lambda: not self.named(), "nothing is written down")
+        until(lambda: not self.named(), "no record is left")
         self.service.start()
         self.finish(t)
 
@@ -312,20 +312,20 @@ class Debug(Holds):
         self.finish(t)
 
     def test_all_killed(self):
-        """Queues that a debugger suspended are resumed at its end."""
+        """The driver resumes queues that a debugger has suspended when the debugger ends."""
         t = self.held_tenant()
         self.kill_all()
         t.goes_on()
         self.service.start()
-        until(lambda: not self.named(), "it is struck out")
+        until(lambda: not self.named(), "no record is left")
         self.finish(t)
 
 
 class Refused(Holds):
-    """Only the gate is left; the tenant runs past it."""
+    """Without privileged holds only the gate is left, which this tenant does not pass."""
 
     def start_other(self, command=()):
-        """Another service, with a client of higher priority."""
+        """Starts the service anew, with a client of higher priority."""
         self.service.stop()
         self.service.command = list(command)
         self.service.start()
@@ -336,14 +336,14 @@ class Refused(Holds):
         self.until_state(t, "failed")
         t.goes_on()
         self.until_told(why)
-        until(lambda: not self.named(), "nothing is written down")
+        until(lambda: not self.named(), "no record is left")
         self.finish(t)
 
     def test_mes(self):
         self.refused(self.tenant_of_gpu(gpu=1), "MES")
 
     def test_contexts(self):
-        """Several contexts, as reported by kernels from 7.0 on: neither call would hold more than one."""
+        """A process with several contexts, which kernels from 7.0 on report, is refused: no call holds all of them."""
         t = self.tenant_of_gpu()
         os.makedirs(f"{os.environ['KFDSIM_DIR']}/proc/{t.pid}/context_1/queues")
         self.refused(t, "more than one context")
@@ -359,7 +359,7 @@ class Refused(Holds):
         self.refused(self.tenant_of_gpu(), "CAP_SYS_PTRACE")
 
     def test_no_records(self):
-        """A hold that cannot be recorded is not made."""
+        """The service does not make a hold that it cannot record."""
         shutil.rmtree(self.records, ignore_errors=True)
         os.rmdir(os.path.dirname(self.records))
         t = self.tenant_of_gpu()

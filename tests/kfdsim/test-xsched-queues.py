@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""xsched-queues and `xschedctl list-queues --kernel`, on simulated GPUs with a real service."""
+"""xsched-queues and `xschedctl list-queues --kernel` list queues, on simulated GPUs, with a real service."""
 
 import json
 import os
@@ -37,7 +37,7 @@ def rows(*args, **changes):
 
 
 def until(condition, what):
-    """No event tells that a process has made its queues."""
+    """Polls a condition: there is no event for a process that has made its queues."""
     end = time.monotonic() + DEADLINE
     while not condition():
         if time.monotonic() > end:
@@ -46,7 +46,7 @@ def until(condition, what):
 
 
 class Tenant:
-    """A process that keeps its queues busy until its end is requested."""
+    """A process that keeps its queues busy until it is asked to end."""
 
     def __init__(self, queues, gpu=0, layer=True):
         env = dict(os.environ)
@@ -84,7 +84,7 @@ class Tenant:
         self.process.send_signal(signal.SIGTERM)
         self.process.communicate(timeout=DEADLINE)
         if not args[0]:
-            assert self.process.returncode == 0, "its dispatches were executed once, in order"
+            assert self.process.returncode == 0, "its dispatches were not executed once and in order"
 
 
 class Queues(unittest.TestCase):

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Checks a Promela model exhaustively, and checks that its deliberate errors are found.
 
-    run-models.py SPIN CC MODEL safety            every state, no assertion fails; then each mutant, which must fail
-    run-models.py SPIN CC MODEL liveness NAME...  each named LTL formula under weak fairness
+    run-models.py SPIN CC MODEL safety            no assertion fails in any state; then each mutant has to fail
+    run-models.py SPIN CC MODEL liveness NAME...  each named LTL formula holds under weak fairness
 
 The mutants are the model's own: lines "#define NAME number /* what is wrong */" before its `byte mutant`.
 """
@@ -32,7 +32,7 @@ def build(spin, cc, model, where, spin_flags, cc_flags):
 
 def run(where, args, mutant=0):
     env = {**os.environ, "MUTANT": str(mutant)}
-    env.pop("MALLOC_PERTURB_", None)  # meson's; it would write a pattern over every table
+    env.pop("MALLOC_PERTURB_", None)  # from meson; malloc() would fill every table with a pattern
     out = subprocess.run(
         ["./pan", "-E", "-m3000000", *args],
         cwd=where,
@@ -72,7 +72,7 @@ def main():
                 errors, states, reason = run(where, [], number)
                 print(f"{name} with {mutant}: {states} states, {reason or 'nothing found'}", flush=True)
                 if not errors:
-                    fail(f"{mutant} is an error, and the model does not see it")
+                    fail(f"the model does not find the error {mutant}")
         else:
             build(spin, cc, model, where, ["-DLIVENESS"], ["-DNFAIR=3", "-DNOREDUCE"])
             for f in formulas:

@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The OpenCL layer changes nothing that a program can see, whatever the scheduler does meanwhile.
 
-The same program runs natively and with the layer in force (as a loader layer, as a preload, as both), and has to print
-the same, byte for byte. The library's counters have to show that it really was in force.
+The same program runs natively and with the layer (as a layer of the loader, as a preload, and as both), and has to
+print the same, byte for byte. The library's counters have to show that the layer was in effect.
 
 test-conformance.py alone|hostile|neighbour|processes|sanitized
 
 The environment has the paths: XSCHED_LAYER, XSCHED_FAKE_DIR (of the hostile libxsched), XSCHED_SESSION, XSCHEDCTL, and
-the test programs: TEST_CONFORMANCE, TEST_NEIGHBOUR, TEST_LIFECYCLE, TEST_NO_QUEUE; for `sanitized` TEST_SANITIZED, and
-XSCHED_KFD_LAYER."""
+the test programs: TEST_CONFORMANCE, TEST_NEIGHBOUR, TEST_LIFECYCLE, TEST_NO_QUEUE; for `sanitized` also TEST_SANITIZED
+and XSCHED_KFD_LAYER."""
 
 import atexit
 import os
@@ -23,7 +23,7 @@ LAYER = os.environ["XSCHED_LAYER"]
 CONFORMANCE = os.environ["TEST_CONFORMANCE"]
 DEADLINE = 120
 
-# Debian's Python, which has pyopencl where that is packaged.
+# Debian's Python, for Debian's pyopencl.
 PYTHON = "/usr/bin/python3"
 PYTHON_HAS_OPENCL = (
     subprocess.run([PYTHON, "-c", "import pyopencl"], stderr=subprocess.DEVNULL, check=False).returncode == 0
@@ -40,8 +40,8 @@ NOWHERE = {"XSCHED_BUS_ADDRESS": "unix:path=/nonexistent/bus"}
 
 
 def environment(**more):
-    """Our environment without the variables that put a layer in force. meson's LD_LIBRARY_PATH leads to the hostile
-    library."""
+    """Returns our environment without the variables that enable a layer, and without meson's LD_LIBRARY_PATH, which
+    has the hostile library."""
     env = {
         k: v
         for k, v in os.environ.items()
@@ -51,7 +51,7 @@ def environment(**more):
 
 
 def read_numbers(path):
-    """A file of "name value" lines; names that come more than once are lists of the rest of the line."""
+    """Reads a file of "name value" lines. Returns the numbers by name, and lists of the values that are no numbers."""
     numbers, lists = {}, {}
     with open(path, encoding="utf-8") as f:
         for line in f:
@@ -84,7 +84,7 @@ class Case(unittest.TestCase):
             timeout=DEADLINE,
         )
         self.assertEqual(p.returncode, 0, f"{command}\n{p.stdout[-500:]}\n{p.stderr[-2000:]}")
-        self.assertEqual(p.stderr, "", "nothing is printed on our account")
+        self.assertEqual(p.stderr, "", "the layer prints nothing")
         return p.stdout
 
     _native = None
@@ -101,7 +101,7 @@ class Case(unittest.TestCase):
 
 
 class Alone(Case):
-    """No service: every launch passes, and nothing else happens."""
+    """Without a service every launch passes, and nothing else happens."""
 
     def test_same_output_and_the_same_count_in_every_mode(self):
         launches = set()
@@ -126,7 +126,7 @@ class Alone(Case):
 
 
 class Hostile(Case):
-    """A library in place of ours that holds, releases, watches, drains and bounds at random."""
+    """With a library in place of libxsched that holds, releases, watches, drains and bounds at random."""
 
     def run_hostile(self, mode, words):
         report = self.path("report")
@@ -184,18 +184,18 @@ class Hostile(Case):
             **MODES["layer"],
         )
         self.run_program([CONFORMANCE, "in-order", "pipeline", "copies", "callbacks"], env)
-        # Launches known to be complete make room before they are reported: so up to twice the bound may be counted.
+        # Complete launches make room before they are reported, so up to twice the bound may be counted.
         self.assertLessEqual(read_numbers(report)[0]["most"], 8)
 
 
 def own_entity(env, weight):
-    """A weight of its own makes a process an entity of its own, although all processes here are of one group."""
+    """Gives a process a weight of its own, and so makes it an entity of its own, although all share a group here."""
     return {**env, "XSCHED_WEIGHT": str(weight)}
 
 
 class Session(Case):
-    """Tests that run inside of a private bus with an xschedd: each function inside_NAME is run in a new one, in this
-    interpreter's child."""
+    """Tests that need a private bus with an xschedd: each runs a method of Inside in a new xsched-session, in a child
+    of this interpreter."""
 
     def in_session(self, name, *args):
         p = subprocess.run(
@@ -210,7 +210,7 @@ class Session(Case):
 
 
 class Inside:
-    """The part of a test inside its session. `programs` are ended with it."""
+    """The part of a test inside of its session. The programs that it starts end with it."""
 
     def __init__(self, mode):
         self.env = environment(XSCHED_BUS_ADDRESS=os.environ["XSCHED_BUS_ADDRESS"], **MODES[mode])
@@ -243,7 +243,7 @@ class Inside:
         return p
 
     def contended(self, mode):
-        """The conformance program beside a neighbour: same output, and both were held at times."""
+        """Runs the conformance program beside a neighbour: its output is the same, and launches were held."""
         expected = subprocess.run(
             [CONFORMANCE], env=environment(), stdout=subprocess.PIPE, text=True, timeout=DEADLINE, check=True
         ).stdout
@@ -277,7 +277,7 @@ class Inside:
     # --- a process that is held ---
 
     def control(self, *args):
-        """Retried: a process is registered in the background."""
+        """Runs xschedctl until it succeeds: a process is registered in the background."""
         until = time.monotonic() + DEADLINE
         env = environment(XSCHED_BUS_ADDRESS=os.environ["XSCHED_BUS_ADDRESS"])
         while (
@@ -301,8 +301,8 @@ class Inside:
         return p.stdout.readline().strip()
 
     def held(self):
-        """Waits until the process's worker waits at the gate. No event tells of that: three looks without progress
-        count."""
+        """Starts a process, and waits until its worker waits at the gate. There is no event for that, so it counts as
+        held after three looks without progress. Returns the process, and its count."""
         p = self.start([os.environ["TEST_LIFECYCLE"]], 90)
         assert p.stdout.readline() == "ready\n"
         self.control("suspend", str(p.pid))
@@ -316,7 +316,7 @@ class Inside:
         return p, counts[-1]
 
     def forgetful(self, mode):
-        """The environment at the program's start counts."""
+        """The environment at the program's start counts, also after the program has cleared it."""
         self.env["TEST_FORGET"] = "1"
         p, _ = self.held()
         with open(f"/proc/{p.pid}/maps", encoding="utf-8") as f:
@@ -351,7 +351,7 @@ class Inside:
 
 
 class Neighbour(Session):
-    """xschedd, and another process that keeps the device busy."""
+    """With xschedd, and another process that keeps the device busy."""
 
     def test_conformance(self):
         for mode in ("layer", "preload"):
@@ -393,7 +393,7 @@ class Sanitized(Case):
     def setUp(self):
         super().setUp()
         os.mkdir(self.path("cache"))
-        # PoCL's compiler leaks; so kernels compiled before are taken from here.
+        # PoCL's compiler leaks, so this run compiles the kernels into the cache for the others.
         self.run_sanitized(ASAN_OPTIONS="detect_leaks=0")
 
     def run_sanitized(self, **variables):

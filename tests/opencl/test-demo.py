@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""xsched-demo as a whole, with real kernels: what it writes, what it refuses, and that its tenants end with it.
+"""xsched-demo as a whole, with real kernels: its output, what it refuses, and that its tenants end with it.
 
-XSCHED_DEMO is the program, MAN_SOURCE its manual's source. Asserts no times: a busy machine is not a failure.
+XSCHED_DEMO is the program, MAN_SOURCE its manual's source. No time is asserted, so that it passes on a busy machine.
 """
 
 import json
@@ -66,7 +66,7 @@ class Output(unittest.TestCase):
             for counters in self.phase(name)["interception"].values():
                 self.assertEqual(counters["seen"], 0)
         for role, counters in self.phase("xsched")["interception"].items():
-            # A task is its kernels and the reading of its results.
+            # A task consists of its kernels, and a read of its results.
             self.assertGreaterEqual(counters["seen"], counters["launches"] + counters["tasks"], role)
             self.assertGreater(counters["tracked"], 0, role)
         self.assertGreater(self.phase("xsched")["interception"]["batch"]["waited"], 0)
@@ -116,7 +116,7 @@ class Refusals(unittest.TestCase):
         self.refused("'some' is none of", "--only=some")
 
     def test_files_that_cannot_be_written(self):
-        """It says so before it plays anything."""
+        """The demo refuses to write to them before it runs anything."""
         for path, why in (
             ("/nonexistent/x", "No such file or directory"),
             ("/tmp", "Is a directory"),
@@ -128,7 +128,7 @@ class Refusals(unittest.TestCase):
         self.refused("expected NAME=VALUE", "--set=Threshold")
 
     def test_not_scheduled(self):
-        """A launcher that loads no layer: the phase must not pass for one with xsched."""
+        """If the launcher loads no layer, the phase fails instead of measuring tenants that are not scheduled."""
         with tempfile.TemporaryDirectory() as directory:
             path = os.path.join(directory, "xschedctl")
             with open(path, "w", encoding="utf-8") as f:
@@ -138,7 +138,7 @@ class Refusals(unittest.TestCase):
 
 
 def tenants():
-    """The tenants of this run: ours are told by a variable that only they have."""
+    """Returns the tenants of this run. A variable in their environment distinguishes them."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -153,7 +153,7 @@ def tenants():
 
 
 def read_all(fd):
-    """So that who writes there never waits. Nobody has a terminal any more when this one ends."""
+    """Reads until the last process has closed the terminal, so that none of them blocks when it writes there."""
     try:
         while os.read(fd, 4096):
             pass
@@ -163,7 +163,7 @@ def read_all(fd):
 
 class Ends(unittest.TestCase):
     def start(self):
-        """On a terminal, where progress comes several times in a second. When it counts tasks, the phase is running."""
+        """Starts the demo on a terminal, where it shows progress. When this counts tasks, the phase is running."""
         terminal, theirs = pty.openpty()
         self.addCleanup(os.close, terminal)
         process = subprocess.Popen(
@@ -203,7 +203,7 @@ class Ends(unittest.TestCase):
 
 
 class Recording(unittest.TestCase):
-    """What the service decided while the demo played is decided again, by what it was told."""
+    """A replay of what was recorded during the demo comes to the service's decisions."""
 
     SCRIPT = """
 export DBUS_SYSTEM_BUS_ADDRESS="${XSCHED_BUS_ADDRESS##*;}"
@@ -239,13 +239,13 @@ kill -INT $recorder && wait $recorder
 
 class Manual(unittest.TestCase):
     def test_options(self):
-        """--help and the manual know the same options."""
+        """--help and the manual list the same options."""
         with open(os.environ["MAN_SOURCE"], encoding="utf-8") as f:
             manual = set(re.findall(r"^\*?(?:-\w\*, \*)?(--[a-z-]+)", f.read(), re.M))
         r = demo("--help")
         self.assertEqual(r.returncode, 0)
         helped = set(re.findall(r"^ +(?:-\w, )?(--[a-z-]+)", r.stdout, re.M))
-        manual |= {"--low-priority"}  # stands beside --high-priority
+        manual |= {"--low-priority"}  # is on the line of --high-priority
         self.assertEqual(helped, manual)
 
 

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Loaders of OpenCL other than the installed one: is the layer in force, does nothing change, what does `check` say?
+"""The OpenCL layer works with other loaders than the installed one, changes nothing, and `check` reports what it sees.
 
-test-loaders.py new       the loader of the tests, which asks as the Khronos loader does since v2026.05.29 (loader.c)
+test-loaders.py new       the tests' own loader, which initialises layers as the Khronos loader since v2026.05.29 does
+                          (loader.c)
 test-loaders.py archive   the Khronos loader of Debian's archive
 test-loaders.py trixie    ocl-icd, PoCL and libc of Debian 13, in a root of their own (opencl-root)
 test-loaders.py sid       the same of Debian sid
 
-The environment says where things are: BUILD, XSCHED_LAYER, XSCHED_FAKE_DIR (of the hostile libxsched), XSCHED_SESSION,
+The environment has the paths: BUILD, XSCHED_LAYER, XSCHED_FAKE_DIR (of the hostile libxsched), XSCHED_SESSION,
 XSCHEDCTL, TEST_LOADER (a folder), and the programs: TEST_CONFORMANCE, TEST_NEIGHBOUR, TEST_NO_QUEUE, TEST_ENDING,
 TEST_UNLOADING.
 """
@@ -32,7 +33,7 @@ ENDINGS = 8
 
 
 def archive(script, *args):
-    """A folder; ends this program as skipped where the archive no longer serves it."""
+    """Returns the folder that the script makes. If the archive no longer serves it, this program ends as skipped."""
     command = [os.path.join(os.path.dirname(__file__), script), *args]
     p = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if p.returncode != 0:
@@ -63,7 +64,7 @@ def read_numbers(path):
 
 
 def command(program):
-    """A program, in the root where there is one."""
+    """Returns the command that runs a program, in the root if there is one."""
     in_root = [os.path.join(os.path.dirname(__file__), "in-root"), Loaders.root, os.environ["BUILD"]]
     return [*(in_root if Loaders.root else []), os.environ[program]]
 
@@ -105,7 +106,7 @@ class Loaders(unittest.TestCase):
         return output, read_numbers(report)
 
     def test_same_output(self):
-        """And the layer is there once, whatever names it."""
+        """The output is the same, and the layer counts each launch once, in whichever ways it is named."""
         native, c = self.counted("TEST_CONFORMANCE")
         self.assertEqual(c["library"], 0)
         launches = set()
@@ -126,7 +127,7 @@ class Loaders(unittest.TestCase):
             self.assertEqual((n["excess"], n["outstanding"], n["alive"]), (0, 0, 0))
 
     def test_no_queue(self):
-        """Opened and dropped three times: no thread and no file is left."""
+        """A program that opens and closes the loader three times is left with no thread and no file."""
         native = run("TEST_NO_QUEUE")
         for mode, variables in MODES.items():
             with self.subTest(mode):
@@ -147,9 +148,9 @@ class Loaders(unittest.TestCase):
             self.assertGreaterEqual(n["launches"], 300)
             self.assertEqual(n["excess"], 0)
             drains += n["drains"]
-        self.assertGreater(drains, 0, "something was to be called after the loader had been dropped")
+        self.assertGreater(drains, 0, "nothing was drained, so there was no callback after the unload")
 
-    # --- in a session: registered, held, seen by `check` ---
+    # --- in a session ---
 
     def in_session(self, name):
         inside = [sys.executable, __file__, "inside", Loaders.loader, Loaders.root, Loaders.kernels, name]
@@ -177,7 +178,7 @@ class Loaders(unittest.TestCase):
 
 
 class Inside:
-    """What is done in a session. The neighbour checks what it computes."""
+    """The part of a test inside of its session. The program that it starts checks its own results."""
 
     def __init__(self):
         self.bus = {"XSCHED_BUS_ADDRESS": os.environ["XSCHED_BUS_ADDRESS"]}
@@ -199,7 +200,7 @@ class Inside:
         assert p.returncode == 0, p.returncode
 
     def check(self, *args, **variables):
-        """Lists of states, by what is looked at; the exit status; all that is said."""
+        """Runs `xschedctl check`. Returns the states by check, the exit status, and all details as one text."""
         p = subprocess.run(
             [XSCHEDCTL, "check", *args, "--json=short"],
             env=environment(self.bus, variables),
@@ -212,7 +213,7 @@ class Inside:
         return {r["check"]: r["state"] for r in rows}, p.returncode, " ".join(r["detail"] for r in rows)
 
     def clients(self, programs):
-        """What the service has of them, once it has both."""
+        """Returns the service's clients for these programs, once all are registered."""
         while True:
             p = subprocess.run(
                 [XSCHEDCTL, "list-clients", "--json=short"],
@@ -227,7 +228,7 @@ class Inside:
                 return found
 
     def scheduled(self):
-        """Beside another, and both were held at times."""
+        """Runs two programs beside each other until both have been held."""
         with tempfile.TemporaryDirectory() as folder:
             names = [os.path.join(folder, str(i)) for i in range(2)]
             both = [
@@ -243,7 +244,7 @@ class Inside:
             assert sum(c["waited"] for c in counters) > 0, counters
 
     def check_(self):
-        if not Loaders.root:  # xschedctl is this machine's, and has its loader
+        if not Loaders.root:  # xschedctl itself runs with this machine's loader
             states, status, text = self.check(**MODES["layer"])
             assert (status, states["loader"]) == (0, "ok") and "has taken the layer" in text, (states, text)
         for mode in ("layer", "both"):
@@ -263,7 +264,7 @@ class Inside:
         assert (status, states["process"], states["registered"]) == (1, "failed", "failed"), (states, text)
         assert "refused" in text, text
         self.end(p)
-        # What was preloaded, too, steps in.
+        # If the layer is preloaded as well, it works although the loader refuses it.
         p = self.start(MODES["both"], REFUSE)
         while True:
             states, status, text = self.check(str(p.pid))

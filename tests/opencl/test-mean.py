@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """MeanUSec of queues is what launches take on the device, whatever the program does around them
 
-The yardstick is of the same launches: the program's own queue has profiling enabled, and it says what it was from start
-to end of each. The layer does not use that. What else the machine does counts in both; and that the layer changes
-nothing about the kernels themselves is seen by the same program without it."""
+The yardstick comes from the same launches: the program has profiling enabled on its queue, and prints their times from
+start to end. The layer does not use these. Other load on the machine is in both times. The same program without the
+layer shows that the layer does not change the kernels' own times."""
 
 import itertools
 import json
@@ -28,7 +28,7 @@ LENGTHS = (20, 100, 1000, 20000)  # us
 
 
 class Timed:
-    """Of kernels that take so long, or, with `rounds`, that do so much."""
+    """The program tests/opencl/timed, with kernels of these lengths, or of this many rounds each."""
 
     def __init__(self, case, how, *lengths, layer=True, rounds=()):
         env = {**os.environ, "XSCHED_BUS_ADDRESS": case.bus.address, "POCL_MAX_PTHREAD_COUNT": "1"}
@@ -55,7 +55,7 @@ class Timed:
         self.process.stdout.close()
 
     def run(self, seconds):
-        """The device's (mean, median), in microseconds."""
+        """Launches for some seconds. Returns the device's (mean, median) in microseconds."""
         self.process.stdin.write(f"{seconds}\n")
         self.process.stdin.flush()
         mean, median, n = map(int, self.process.stdout.readline().split())
@@ -67,7 +67,7 @@ class Mean(Case):
     config = "[Scheduler]\nAccounting=exact\n"
 
     def measure(self, programs):
-        """What each says of its launches, and what their queues' MeanUSec was meanwhile."""
+        """Returns (mean, median, [MeanUSec]) of each program: the device's times, and the service's meanwhile."""
         said, seen = [None] * len(programs), [[] for _ in programs]
         seconds = SECONDS if max(p.usec for p in programs) > 1000 else SECONDS_SHORT
 
@@ -79,7 +79,7 @@ class Mean(Case):
         for t in threads:
             t.start()
         paths = [self.path_of(p.process.pid) for p in programs]
-        time.sleep(WARM_UP)  # how long they run is their own matter: nothing is asserted of this
+        time.sleep(WARM_UP)  # only skips the first values; the programs do not depend on it
         while any(t.is_alive() for t in threads):
             for i, path in enumerate(paths):
                 mean = self.get("MeanUSec", path, QUEUE)
@@ -104,10 +104,10 @@ class Mean(Case):
         return found[0]
 
     def off(self, what, measured, mixed):
-        """By how much MeanUSec is off, less what is allowed. Of launches of one length it is no less than their median,
-        which a kernel that was interrupted does not move, and no more than their mean, which such kernels do move, as
-        they do MeanUSec; of several, it is the mean, and most of those are read while a long one runs, after a short
-        one: half of one launch's weight in the mean is not ours."""
+        """Returns by how much MeanUSec is off, less the tolerance. For launches of one length it has to be between
+        their median, which an interrupted kernel does not change, and their mean, which it does change, as it changes
+        MeanUSec. For mixed lengths it has to be the mean. Most values are read while a long launch runs after a short
+        one, which adds half of a launch's weight in the mean to the tolerance."""
         mean, median, seen = measured
         self.assertGreater(len(seen), 10, what)
         low, high = (mean, mean) if mixed else (min(median, mean), max(median, mean))
@@ -116,7 +116,7 @@ class Mean(Case):
         return max(1 - seen / low, seen / high - 1) - 10 * PERCENT - (1 / 16 if mixed else 0)
 
     def check(self, what, measure, mixed=False):
-        """What is off by chance, on a busy machine, is not so three times; what is wrong is."""
+        """Measures up to three times: on a busy machine MeanUSec may be off by chance, but not each time."""
         for _ in range(3):
             off = max(self.off(what, m, mixed) for m in measure())
             if off <= 0:
@@ -142,19 +142,19 @@ class Mean(Case):
                 self.check_pair((how, usec), (how, usec))
 
     def test_contended_by_others(self):
-        """Short beside long, synchronous beside deep."""
+        """Short kernels beside long ones, synchronous programs beside deep ones."""
         for pair in itertools.product(("sync", "deep"), repeat=2):
             for lengths in ((20, 20000), (100, 1000)):
                 self.check_pair(*zip(pair, lengths))
 
     def test_mixed(self):
-        """Two kinds in one queue: the mean of all."""
+        """With kernels of two lengths in one queue, MeanUSec is the mean of all."""
         program = Timed(self, "deep", 50, 1000)
         self.check("50 us and 1 ms, deep", lambda: self.measure([program]), mixed=True)
 
     def test_the_layer_changes_nothing(self):
-        """As long with it as without, by the program's own account: the same work, in turns. What else the machine does
-        makes a turn longer, never shorter."""
+        """The same work takes as long with the layer as without, by the program's own times. Of several turns the
+        shortest one counts, since other load makes turns longer, never shorter."""
         plain = Timed(self, "sync", 1000, layer=False)
         layered = Timed(self, "sync", rounds=plain.rounds)
         took = [(plain.run(TURN)[1], layered.run(TURN)[1]) for _ in range(TURNS)]

@@ -1,18 +1,18 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Shares by what the device really did, of deep queues and of synchronous programs, on PoCL.
+"""Shares of deep queues and of synchronous programs hold on PoCL, by the work that the device really did.
 
-What is asked holds within 3 points of the device, and what the machine leaves unknown: how well it is known what a
-tenant does alone is seen in the same run, by how far two measurements of the same differ. A mix that seems off is
-measured twice more, and the one in the middle counts; where other work makes the machine so unsteady that nothing can
-be told, a test is skipped. bench-mix.py measures all mixes, on a GPU too.
+A share has to be within 3 points of the device, plus the uncertainty of the machine. That follows from the same run: it
+is the difference of two measurements of what a tenant does alone. A mix that seems off is measured twice more, and the
+middle one counts. If other load makes the machine too unsteady to tell, the test is skipped. bench-mix.py measures all
+mixes, on a GPU, too.
 
-What the service accounts is looked at in the same measurements: it is within 3 % of the time in which the device had a
-tenant's work, for deep queues and for synchronous programs whose turns have several kernels. It is within a tenth for
-those whose turns are as short as one: from a verdict to the launch that it lets go, and while a kernel of the one
-before and the next one's are on the device together, time is the tenant's that the verdicts name.
+The same measurements check the service's accounting. It has to be within 3 % of the time in which the device had a
+tenant's work, for deep queues and for synchronous programs whose turns have several kernels. For turns of one kernel it
+has to be within a tenth: the time from a verdict to the launch that it lets go, and the time in which two tenants'
+kernels overlap on the device, count for the tenant of the verdict.
 
-MIX_TENANT is the program, XSCHED_SESSION what runs this inside of a session.
+MIX_TENANT is the program; XSCHED_SESSION runs this test inside of a session.
 """
 
 import os
@@ -26,9 +26,9 @@ import mix  # noqa: E402
 from mix import Kind  # noqa: E402
 
 WITHIN = 0.03
-REAL, REAL_SHORT_TURNS = 0.03, 0.1  # accounted, of what was
+REAL, REAL_SHORT_TURNS = 0.03, 0.1  # error of the accounted time
 MANY_QUEUES = 0.06  # a launch of each of its queues may be in flight when a turn ends
-WITHOUT_END = 0.15  # who lets go of each queue had half of the device, whatever his weight
+WITHOUT_END = 0.15  # once a program that releases each queue at once got half of the device, whatever its weight
 SECONDS = 3
 CONFIG = os.path.join(HERE, "../bench/bench.conf")
 
@@ -61,7 +61,7 @@ class Mixes(unittest.TestCase):
         self.assertLessEqual(excess, 0, f"{what}: {text}")
 
     def check_shares(self, what, kinds, weights, real):
-        """What was asked; and what is accounted, of the same measurements, and of as many more as convict somebody."""
+        """Checks the shares, and the accounting by the same measurements, or by more where these are not enough."""
         asked, taken = mix.shares(weights), []
         what = f"{what}: {', '.join(map(str, kinds))}"
 
@@ -89,7 +89,7 @@ class Mixes(unittest.TestCase):
         self.check_pair(Kind(1200, "sync"), 900, REAL_SHORT_TURNS)
 
     def test_queues_without_end(self):
-        """A queue for each launch, which is let go of at once, is no way past one's share."""
+        """A program that makes a queue for each launch, and releases it at once, gets no more than its share."""
         kinds, weights = (Kind(1200, "churn"), Kind(1200, "deep")), (100, 300)
 
         def take():
@@ -124,6 +124,6 @@ class Mixes(unittest.TestCase):
 if __name__ == "__main__":
     if "XSCHED_BUS_ADDRESS" in os.environ:
         unittest.main(verbosity=2)
-    # In a session of its own also for the kernel, which schedules those as wholes.
+    # start_new_session: the kernel schedules a session as a whole (autogroup).
     inside = [os.environ["XSCHED_SESSION"], f"--config={CONFIG}", "--", sys.executable, "-B", *sys.argv]
     sys.exit(subprocess.run(inside, check=False, start_new_session=True).returncode)

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The OpenCL layer, built on this machine, in programs of Debian 11: glibc 2.31, ocl-icd 2.2.14, which knows no layers,
-and PoCL 1.6. Preloaded, they are scheduled; named as a layer they are not, and `check` says so.
+"""The OpenCL layer, built on this machine, works in programs of Debian 11, which has glibc 2.31, PoCL 1.6, and ocl-icd
+2.2.14, which does not support layers. With the layer preloaded, programs are scheduled; with the layer named in
+OPENCL_LAYERS they are not, and `check` says so.
 
-To be run in a session of xsched-session. The environment has BUILD, TEST_OLDER_CPU, XSCHED_LAYER and XSCHEDCTL."""
+Runs inside of xsched-session. The environment has BUILD, TEST_OLDER_CPU, XSCHED_LAYER and XSCHEDCTL."""
 
 import json
 import os
@@ -15,7 +16,7 @@ import unittest
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 LAYER, XSCHEDCTL = os.environ["XSCHED_LAYER"], os.environ["XSCHEDCTL"]
-OLDER_CPU = os.environ["TEST_OLDER_CPU"]  # preloaded: LLVM 11 knows this machine's processor as an older one
+OLDER_CPU = os.environ["TEST_OLDER_CPU"]  # preloaded, to show LLVM 11 an older processor, which it knows
 LIBRARIES = "/usr/lib/x86_64-linux-gnu"
 LAUNCHES = 200
 DEADLINE = 120
@@ -79,7 +80,7 @@ class OldSystem(unittest.TestCase):
         self.assertEqual(p.returncode, 0)
 
     def check(self, p):
-        """States and details, by what is looked at."""
+        """Runs `xschedctl check`. Returns the states and the details, by check."""
         command = [XSCHEDCTL, "check", str(p.pid), "--json=short"]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=DEADLINE, check=False)
         rows = json.loads(done.stdout)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Slurm's accounting has what jobs used of GPUs; on nodes as in the examples, where jobs share GPUs by shards."""
+"""Slurm's accounting gets the GPU time of jobs. The nodes are those of the examples: jobs share GPUs by shards."""
 
 import os
 import re
@@ -18,7 +18,7 @@ TENANT, USEC = "/mnt/build/tests/opencl/tenant", 5000
 
 
 def read(name):
-    """The lines of an example that say something."""
+    """Returns the lines of an example, without comments and empty lines."""
     with open(f"{EXAMPLES}/{name}", encoding="utf-8") as f:
         return [i for i in f.read().splitlines() if i and not i.startswith("#")]
 
@@ -26,7 +26,7 @@ def read(name):
 class Accounting(ClusterCase):
     @classmethod
     def start(cls):
-        """By the examples, with this cluster's nodes and partitions, and devices that no other job uses."""
+        """Configures the cluster by the examples, with its own nodes, partitions and devices."""
         lines = read("slurm.conf")
         node = re.search(r"Gres=\S+", next(i for i in lines if i.startswith("NodeName="))).group()
         known = [i.split("=")[0] for i in cluster.CONFIG.splitlines()] + ["NodeName", "PartitionName"]
@@ -37,7 +37,7 @@ class Accounting(ClusterCase):
         cluster.start(more, node)
 
     def step(self, *options):
-        """A step that computes until its standard input ends: (its process, its client)."""
+        """Starts a step that computes until its standard input ends. Returns (its process, its client)."""
         known = {c[-1] for c in self.call("ListClients")[0]}
         command = ["timeout", "100", *cluster.AS_USER, "srun", *options, TENANT, str(USEC)]
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -45,7 +45,7 @@ class Accounting(ClusterCase):
         return process, new.pop()
 
     def compute(self, *options):
-        """A step. Returns how long its kernels took, by their number, and how long all of it."""
+        """Runs a step. Returns how long its kernels took, by their number, and how long the whole step took."""
         began = time.monotonic()
         process, client = self.step(*options)
         until(lambda: self.get("Submitted", client, CLIENT) > 100, "it to have computed something")
@@ -55,7 +55,7 @@ class Accounting(ClusterCase):
         return int(output) * USEC / 1e6, time.monotonic() - began
 
     def test_of_job_and_steps(self):
-        """As much as was logged, which is what the kernels took."""
+        """The comment has the seconds that were logged, and these are the time of the kernels."""
         allocation = cluster.as_user("salloc", "-p", "bulk", "--no-shell")
         job = re.search(r"job allocation (\d+)", allocation.stderr).group(1)
         cgroup = self.cgroup(job)
@@ -70,7 +70,7 @@ class Accounting(ClusterCase):
         self.assertAlmostEqual(total, sum(steps), delta=0.002)
 
     def test_on_two_nodes(self):
-        """What others have said of the job stays."""
+        """Both nodes add to the comment, and keep what was in it before."""
         os.mkfifo("/run/pocl/end")
         task = f"read x < /run/pocl/end | {TENANT} {USEC}"
         job = self.sbatch("-p", "bulk", "-N2", "-n2", script=[f"srun sh -c '{task}'"])
@@ -92,7 +92,7 @@ class Accounting(ClusterCase):
         self.assertEqual(self.comment(done.stdout.strip()), "")
 
     def test_shards(self):
-        """Jobs of both partitions on one GPU, in the order of their classes."""
+        """Jobs of both partitions share one GPU, with the priorities of their classes."""
         command = ("sh", "-c", f"echo $CUDA_VISIBLE_DEVICES >/run/pocl/$SLURM_JOB_PARTITION; exec {cluster.ENDLESS}")
         for partition in ("online", "bulk"):
             options = ("-w", "n1", "--gres=shard:3", "-p", partition)

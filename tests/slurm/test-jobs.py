@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Jobs of Slurm on two nodes: what they have by partition and QOS, and what their users may say."""
+"""Jobs of Slurm on two nodes: the settings that they get by partition and QOS, and those that users may choose."""
 
 import os
 import re
@@ -12,13 +12,13 @@ import inside  # noqa: E402  pylint: disable=wrong-import-position
 from cluster import ClusterCase  # noqa: E402  pylint: disable=wrong-import-position
 from inside import CLIENT, GROUP, run, until  # noqa: E402  pylint: disable=wrong-import-position
 
-# Of the classes that are shipped.
+# Priorities of the classes that are shipped.
 INTERACTIVE, BATCH, IDLE = 50, -50, -200
 
 
 class Mapping(ClusterCase):
     def test_batch_step_and_extern(self):
-        """All processes of a job have its partition's class, whichever user started them there."""
+        """All processes of a job have its partition's class, whoever started them."""
         job = self.sbatch("-p", "online", "-w", "n1", script=["{client} &", "srun {client} &", "wait"])
         batch, step = self.client_of_step(job, "batch"), self.client_of_step(job, "0")
         session, adopted = self.adopt(job)
@@ -31,7 +31,7 @@ class Mapping(ClusterCase):
         self.cancel(job)
         self.assertNotEqual(session.end(), 0)
 
-    def test_qos_stands_above_the_partition(self):
+    def test_qos_overrides_the_partition(self):
         for qos in ("spare", "spare time"):
             with self.subTest(qos):
                 job = self.sbatch("-p", "online", f"--qos={qos}", script=["{client}"])
@@ -39,7 +39,7 @@ class Mapping(ClusterCase):
                 self.cancel(job)
 
     def test_asked_again(self):
-        """Where the controller could not be asked the class for every job counts, until a step is told."""
+        """If the controller cannot be asked, the default class= applies, until a step of the job can ask it."""
         helper, go = "/usr/libexec/xsched-slurm", "/run/pocl/go"
         cluster.map_classes(cluster.MAPPING + " class=idle")
         self.addCleanup(cluster.map_classes)
@@ -56,14 +56,14 @@ class Mapping(ClusterCase):
         self.assertEqual([self.get("Priority", c, CLIENT) for c in (batch, step)], [BATCH, BATCH])
         self.cancel(job)
 
-    def test_what_nobody_maps(self):
+    def test_unmapped_partition(self):
         job = self.sbatch("-p", "other", script=["{client}"])
         self.assertEqual(self.get("Priority", self.client_of_step(job, "batch"), CLIENT), 0)
         self.assertRaises(OSError, os.getxattr, f"/sys/fs/cgroup{self.cgroup(job)}", "user.xsched.class")
         self.cancel(job)
 
-    def test_class_that_there_is_not(self):
-        """The job has what it would have without it; the node's log and the explanation say why."""
+    def test_unknown_class(self):
+        """The job gets what it would get without the mapping; the node's log and the explanation say why."""
         cluster.map_classes("partition.other=intercative")
         self.addCleanup(cluster.map_classes)
         job = self.sbatch("-p", "other", script=["{client}"])
@@ -96,11 +96,11 @@ class Requests(ClusterCase):
         self.assertEqual(self.priority("--gpu-priority=99"), BATCH)
         self.assertEqual(self.priority("--gpu-priority=-77"), -77)
         self.assertEqual(self.priority(XSCHED_PRIORITY="99", XSCHED_CLASS="system"), BATCH)
-        # Each of them would raise.
+        # Each of these variables would raise the priority if it counted.
         self.assertEqual(
             self.priority(SLURM_JOB_QOS="urgent", SLURM_JOB_PARTITION="online", SLURM_SPANK_class="system"), BATCH
         )
-        # The job's own configuration names a controller that does not answer, or answers what the user likes.
+        # A user's own slurm.conf may name a controller that does not answer, or one that answers what the user wants.
         evil = f"ClusterName=evil\nSlurmctldHost=evil({cluster.ADDRESS})\nSlurmctldPort=9\n"
         inside.write("/run/pocl/evil.conf", evil)
         self.assertEqual(self.priority("--export=ALL,SLURM_CONF=/run/pocl/evil.conf,PATH=/run/pocl:/usr/bin"), BATCH)
@@ -120,7 +120,7 @@ class Requests(ClusterCase):
         self.cancel(job)
 
     def test_of_an_allocation(self):
-        """What salloc is asked for holds for the steps in it, unless they have options of their own."""
+        """The options of salloc apply to its steps, unless these have options of their own."""
         step = f"srun {{}} {cluster.ENDLESS} & read x; kill $!; wait"
         asked = ("--gpu-priority=-60", "--gpu-max=30", "--gpu-min=15", "--gpu-weight=40")
         command = ["timeout", "100", *cluster.AS_USER, "salloc", "-p", "bulk", *asked, "sh", "-c"]
@@ -139,7 +139,7 @@ class Requests(ClusterCase):
                 self.gone(job)
 
     def test_own_plugstack(self):
-        """A user whose configuration of the plugin allows more: on the node the administrator's ceiling holds."""
+        """If a user's own plugstack.conf allows more, the administrator's ceiling still applies on the node."""
         with open("/etc/slurm/slurm.conf", encoding="utf-8") as f:
             inside.write("/run/pocl/mine.conf", f.read() + "PlugStackConfig=/run/pocl/plugstack.conf\n")
         with open(cluster.PLUGSTACK, encoding="utf-8") as f:
@@ -152,7 +152,7 @@ class Requests(ClusterCase):
         self.cancel(job)
 
     def test_wrong_argument(self):
-        """Said by what is wrong of it, and the others count."""
+        """srun reports the wrong argument; the other arguments apply."""
         cluster.map_classes("qos.spare time=idle " + cluster.MAPPING)
         self.addCleanup(cluster.map_classes)
         done = cluster.as_user("srun", "-p", "bulk", "true")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Jobs with real kernels: who waits for whom, what a suspension does, and that jobs end the same without xschedd."""
+"""Jobs with real kernels: a job waits for one of higher priority, suspended jobs leave the GPU, and jobs end with the
+same results without xschedd."""
 
 import glob
 import os
@@ -14,15 +15,15 @@ import inside  # noqa: E402  pylint: disable=wrong-import-position
 from cluster import ClusterCase  # noqa: E402  pylint: disable=wrong-import-position
 from inside import CLIENT, run, show, until, write  # noqa: E402  pylint: disable=wrong-import-position
 
-# Always has kernels for the device; in the end it says how many, and has checked that.
+# Launches kernels all the time; in the end it checks their number, and prints it.
 TENANT = "/mnt/build/tests/opencl/tenant"
-# How long each of them is: side by side there would be forty of the low one's in each of the high one's. Between two of
-# the high one's the low one may find a gap, on a machine that is late to run programs.
+# Lengths of the tenants' kernels. Unscheduled, the low tenant would run forty kernels during each of the high tenant's.
+# Held, it may still run some in gaps between these, if the machine is slow to run programs: at most HELD for each.
 LOW_USEC, HIGH_USEC = 500, 20000
 HELD = 10
-# Prints what came out of real kernels.
+# Prints the results of real kernels.
 COMPUTES = ["/mnt/build/tests/opencl/conformance", "in-order", "pipeline"]
-ENOUGH = {LOW_USEC: 200, HIGH_USEC: 20}  # launches of who is not held
+ENOUGH = {LOW_USEC: 200, HIGH_USEC: 20}  # launches that show that a tenant is not held
 CUDA, DRIVER = "/mnt/build/tests/cuda", "/run/pocl/driver"
 LAYER = r"/usr/lib/[^:]*/xsched/libxsched-opencl\.so"
 
@@ -31,12 +32,12 @@ class RunningCase(ClusterCase):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        # A turn for who waits long would be a launch, too.
+        # Tenants that wait long would get a turn, and launch.
         write("/etc/xsched/xsched.conf.d/50-test.conf", "[Scheduler]\nStarveAfter=1h\n")
         run("systemctl", "restart", "xsched")
 
     def tenant(self, usec, *options):
-        """A job with kernels for as long as its standard input is open: (its process, its client)."""
+        """Starts a job that launches kernels until its standard input ends. Returns (its process, its client)."""
         known = {c[-1] for c in self.call("ListClients")[0]}
         command = ["timeout", "100", *cluster.AS_USER, "POCL_MAX_PTHREAD_COUNT=1", "srun", "-n1", *options]
         command += [TENANT, str(usec)]
@@ -55,20 +56,20 @@ class RunningCase(ClusterCase):
         return self.get("Submitted", client, CLIENT)
 
     def goes_on(self, client, usec=LOW_USEC):
-        """Returns how many launches it has made meanwhile."""
+        """Waits until the client has launched enough. Returns the number of its launches meanwhile."""
         before = self.launches(client)
         until(lambda: self.launches(client) >= before + ENOUGH[usec], "it to go on")
         return self.launches(client) - before
 
     def check_blocked(self, low, high):
-        """The high one works, and the low one does not get by: what it had in flight may end."""
+        """Checks that the high client works while the low one is held, except for launches that were in flight."""
         until(lambda: self.get("State", low, CLIENT) == "held", "the low one to be held")
         before = self.launches(low)
         done = self.goes_on(high, HIGH_USEC)
         self.assertLess(self.launches(low) - before, HELD * done)
 
     def end(self, *processes):
-        """Each says how many kernels it has run, and that they computed what they should is its status."""
+        """Ends tenants. Each prints the number of its kernels, and its status says that their results were right."""
         for p in processes:
             output, _ = p.communicate()
             self.assertEqual(p.returncode, 0)
@@ -115,10 +116,10 @@ class Held(RunningCase):
 
 
 class Alone(RunningCase):
-    """Jobs run, and end the same, whatever there is of xsched."""
+    """Jobs run and end in the same way if parts of xsched are missing."""
 
     def outcome(self):
-        """What jobs give their users: of one that computes, one that fails, and one with several tasks."""
+        """Returns what users see of a job that computes, one that fails, and one with several tasks."""
         fails, several = "echo said; echo warned >&2; exit 7", "echo $SLURM_PROCID"
         commands = (COMPUTES, ["sh", "-c", fails], ["-n2", "-N2", "sh", "-c", several])
         done = [cluster.as_user("srun", "-p", "bulk", *c) for c in commands]
@@ -126,7 +127,7 @@ class Alone(RunningCase):
 
     @staticmethod
     def errors(text):
-        """In any order, without numbers, and without how long it waited for a node."""
+        """Returns the sorted lines of standard error, without numbers and without messages about waiting for a node."""
         return sorted(re.sub(r"\d", "", i) for i in text.splitlines() if not re.match(r"srun: job \d+ ", i))
 
     def test_without_the_service(self):
@@ -139,7 +140,7 @@ class Alone(RunningCase):
         run("systemctl", "stop", "xsched")
         self.assertEqual(self.outcome(), expected)
         self.end(job)
-        # What began before the service came has its class then, as on a node where slurmd starts first.
+        # A job that began before the service gets its class once the service is up, as when slurmd starts first.
         early = self.sbatch("-p", "bulk", script=["{client}"])
         until(lambda: self.cgroups(early), "it to begin")
         self.assertEqual(show("xsched", "ActiveState"), "inactive")
@@ -148,8 +149,8 @@ class Alone(RunningCase):
         self.cancel(early)
 
     def test_without_the_helper_and_the_shim(self):
-        """The class is not found out, and the node's log says so; at last the plugin is gone, and only its line stays,
-        of which srun speaks."""
+        """Jobs end in the same way without the helper and the layers. Without the plugin, too, if plugstack.conf still
+        names it; then srun prints a message about it."""
         expected = self.outcome()
         for path in ["/usr/libexec/xsched-slurm", *glob.glob("/usr/lib/*/xsched/libxsched-*.so")]:
             self.put_away(path)
@@ -183,7 +184,7 @@ class Environment(RunningCase):
         self.assertRegex(self.variable("OPENCL_LAYERS"), rf"^{LAYER}$")
         self.assertRegex(self.variable("OPENCL_LAYERS", OPENCL_LAYERS="/opt/mine.so"), rf"^{LAYER}:/opt/mine\.so$")
         self.assertEqual(self.variable("LD_PRELOAD"), "")
-        # Where there is an AMD GPU's driver.
+        # With an AMD GPU's driver.
         os.mknod("/dev/kfd")
         self.addCleanup(os.unlink, "/dev/kfd")
         theirs = self.variable("LD_PRELOAD", LD_PRELOAD=cluster.HIDE)
@@ -191,12 +192,12 @@ class Environment(RunningCase):
 
     @unittest.skipUnless(os.path.exists(f"{CUDA}/cuda-app"), "built without CUDA")
     def test_cuda(self):
-        """Where there is an NVIDIA GPU: a program of CUDA, with a stand-in for the driver's library."""
+        """With an NVIDIA GPU, a CUDA program gets the layer. A library stands in for the driver's."""
         self.assertEqual(self.variable("LD_PRELOAD"), "")
         os.mknod("/dev/nvidiactl")
         self.addCleanup(os.unlink, "/dev/nvidiactl")
         self.assertRegex(self.variable("LD_PRELOAD"), r"^/usr/lib/[^:]*/xsched/libxsched-cuda\.so$")
-        # Beside the library there is one that behaves worse than ours.
+        # In a folder of its own: beside the stand-in there is a layer that misbehaves on purpose.
         os.mkdir(DRIVER)
         os.symlink(f"{CUDA}/libcuda.so.1", f"{DRIVER}/libcuda.so.1")
         environment = {"LD_LIBRARY_PATH": DRIVER}
@@ -211,7 +212,7 @@ class Environment(RunningCase):
             found = dict(line.split()[:2] for line in f)
         self.assertEqual(found["layer"], "1")
         self.assertGreater(int(found["counted"]), 100)
-        # And one that lasts is of its job's class.
+        # A program that runs for longer has its job's class.
         command = [
             "timeout",
             "100",
@@ -231,15 +232,14 @@ class Environment(RunningCase):
         self.end(process)
 
     def test_once(self):
-        """Steps have the environment of their batch script."""
+        """A step inherits its batch script's environment, and the layer is not added again."""
         job = self.sbatch("-p", "bulk", script=["printenv OPENCL_LAYERS", "srun printenv OPENCL_LAYERS"])
         until(self.is_empty, "it to end")
         self.assertRegex(self.output(job), rf"^{LAYER}\n{LAYER}\n$")
 
-    def test_not_at_all(self):
-        before = cluster.map_classes(cluster.MAPPING + " shim=no")
+    def test_without_the_shim(self):
+        cluster.map_classes(cluster.MAPPING + " shim=no")
         self.addCleanup(cluster.map_classes)
-        self.assertIsNone(before)
         self.assertEqual(self.variable("OPENCL_LAYERS"), "")
 
 

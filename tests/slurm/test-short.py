@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""One of each, under every release of Slurm: classes, what users ask for, suspension, by hand and by preemption, and
-accounting."""
+"""A short test of each feature, for every release of Slurm: classes, users' options, suspension by hand and by
+preemption, and accounting."""
 
 import os
 import re
@@ -13,14 +13,14 @@ import inside  # noqa: E402  pylint: disable=wrong-import-position
 from cluster import ClusterCase  # noqa: E402  pylint: disable=wrong-import-position
 from inside import CLIENT, GROUP, run, until, write  # noqa: E402  pylint: disable=wrong-import-position
 
-# Jobs of the partition online take whole nodes from those of bulk, which are suspended meanwhile.
+# Jobs of the partition online preempt those of bulk, which are suspended meanwhile.
 MORE = """\
 Epilog=/usr/share/xsched-slurm/epilog
 PreemptType=preempt/partition_prio
 PreemptMode=SUSPEND,GANG
 """
 TIERS = ("online PriorityTier=2", "bulk PriorityTier=1", "other PriorityTier=1 Default=YES")
-# Of the classes that are shipped.
+# Priorities of the classes that are shipped.
 INTERACTIVE, BATCH = 50, -50
 WHOLE = ("-n1", "--cpus-per-task=8")
 
@@ -29,14 +29,14 @@ class Short(ClusterCase):
     @classmethod
     def start(cls):
         cluster.PARTITIONS = TIERS
-        # A turn for who waits long would let a held job by.
+        # A held job that waits long would get a turn.
         write("/etc/xsched/xsched.conf.d/50-test.conf", "[Scheduler]\nStarveAfter=1h\n")
         run("systemctl", "restart", "xsched")
         cluster.start(MORE)
         print(run("srun", "--version").strip(), file=sys.stderr)
 
     def task(self, *options):
-        """A job that does what it is told: (it, its client)."""
+        """Starts a job that follows the test's commands. Returns (it, its client)."""
         known = {c[-1] for c in self.call("ListClients")[0]}
         task = self.client(command=["timeout", "100", *cluster.AS_USER, "srun", *options], unit="a job")
         return task, ({c[-1] for c in self.call("ListClients")[0]} - known).pop()
@@ -46,7 +46,7 @@ class Short(ClusterCase):
         return run("squeue", "-h", "-t", "all", "-n", name, "-o", "%A").strip()
 
     def test_classes_and_options(self):
-        """A batch script, a step, and what is adopted."""
+        """The batch script, a step, and an adopted session have the class and the options of the job."""
         forged = {"SLURM_JOB_QOS": "urgent", "SLURM_JOB_PARTITION": "online", "XSCHED_PRIORITY": "99"}
         job = self.sbatch(
             *("-p", "bulk", "-w", "n1", "--gpu-priority=99", "--gpu-max=30", "--gpu-min=15"),
@@ -63,7 +63,7 @@ class Short(ClusterCase):
         self.cancel(job)
 
     def test_suspended(self):
-        """By scontrol: who waits for the GPU has it, although the suspended job has a launch on it."""
+        """scontrol suspends a job; the one that waits for the GPU gets it, although the first has a launch on it."""
         high, at_high = self.task("-p", "online", "-w", "n1", "-J", "high")
         low, at_low = self.task("-p", "bulk", "-w", "n2")
         self.assertIn(high.ask("begin 0"), ("tracked", "untracked"))
@@ -79,7 +79,7 @@ class Short(ClusterCase):
         until(lambda: not self.get("Frozen", at_high, CLIENT), "the job to be thawed")
 
     def test_preempted(self):
-        """By a job of a higher tier, which has the GPU at once although the preempted one has a launch on it."""
+        """A job of a higher tier preempts one, and gets the GPU at once, although the first has a launch on it."""
         low, at_low = self.task("-p", "bulk", "-w", "n1", *WHOLE)
         self.assertIn(low.ask("begin 0"), ("tracked", "untracked"))
         high, _ = self.task("-p", "online", "-w", "n1", *WHOLE)
@@ -91,8 +91,8 @@ class Short(ClusterCase):
         self.assertEqual(low.ask("complete 0"), "completed")
 
     def test_accounting(self):
-        """As much as was logged, which is as long as it worked."""
-        # Beside another client, so that each launch is counted.
+        """The comment has the seconds that were logged, and these are the time that the job worked."""
+        # With another client on the device each launch is counted.
         other, _ = self.task("-p", "other")
         task, client = self.task("-p", "other", "-J", "counted")
         job = self.number_of("counted")
@@ -112,21 +112,21 @@ class Short(ClusterCase):
         self.assertLess(total, took)
 
     def test_node_in_a_container(self):
-        """Its slurmd has processes of its own, and the host's cgroups, in which its scope is below the container's:
-        what is used there is counted as on a host."""
+        """A slurmd in a PID namespace sees the host's cgroups, and has its scope below the container's cgroup. GPU time
+        is counted as on a host."""
         box = "/machine.slice/box.scope"
         os.makedirs(f"/sys/fs/cgroup{box}/init")
         self.check_box(box, "", f"/sys/fs/cgroup{box}/init")
 
     def test_node_in_a_container_with_its_own_cgroups(self):
-        """It sees nothing above its own cgroup: where that is it is told by the host's systemd."""
+        """In a cgroup namespace slurmd sees nothing above its own cgroup; the host's systemd tells where that is."""
         cgroups = "umount -R /sys/fs/cgroup; mount -t cgroup2 none /sys/fs/cgroup; mkdir /sys/fs/cgroup/init; "
         self.check_box("/machine.slice/own.service", cgroups, "/sys/fs/cgroup/init", "--cgroup")
 
     def check_box(self, box, prepare, init, *namespaces):
         write("/etc/slurm/cgroup.conf", "CgroupPlugin=cgroup/v2\nIgnoreSystemd=yes\n")
         run("systemctl", "stop", "test-n1")
-        # A file system of its own would not have the booted system's.
+        # The newly mounted /proc would show the real host's boot ID, and not the one of this booted system.
         run("cp", "/proc/sys/kernel/random/boot_id", "/run/bootid")
         enter = f"{prepare}echo 0 >{init}/cgroup.procs"
         enter += "; mount --bind /run/bootid /proc/sys/kernel/random/boot_id"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A headless Chromium, driven by its own DevTools protocol over a pipe, and Cockpit's login in it.
+"""A headless Chromium, controlled by its DevTools protocol over a pipe, and Cockpit's login in it.
 
-Nothing waits for a time: what a page is to become is looked for again and again, in the page itself, until it is there
-or the deadline is over. A click or a key counts when the element that was meant has got it: the page is asked."""
+Nothing waits for a fixed time: conditions are polled in the page itself until they are true or the deadline is over. A
+click counts only once the page confirms that the intended element got it."""
 
 import base64
 import json
@@ -30,7 +30,8 @@ KEYS = {
     "End": ("End", 35, ""),
     " ": ("Space", 32, " "),
 }
-# Where to click, if it is the same place in two frames; from then on `window.aim` lets no click go elsewhere.
+# Returns where to click, if the element did not move between two frames. Until window.aim.end() is called, the page
+# ignores clicks on anything else.
 AIM = """
 async selector => {
     const frame = () => new Promise(requestAnimationFrame);
@@ -70,7 +71,7 @@ async selector => {
 """
 
 
-# The page's web sockets, which its own script cannot see.
+# Collects the page's web sockets, which scripts cannot list.
 SOCKETS = """
 window.sockets = [];
 window.WebSocket = class extends WebSocket {
@@ -95,8 +96,8 @@ class Browser:
         self.home = tempfile.mkdtemp()
         here_in, there_out = os.pipe()
         there_in, here_out = os.pipe()
-        # Descriptors 3 and 4 are what --remote-debugging-pipe reads and writes. Without a sandbox of its own: it is
-        # root's, in a container without user namespaces, and sees nothing but this page.
+        # --remote-debugging-pipe reads descriptor 3 and writes 4. --no-sandbox, because Chromium's sandbox does not
+        # work as root, in a container without user namespaces; it sees nothing but our page.
         self.process = subprocess.Popen(
             [
                 "sh",
@@ -138,7 +139,7 @@ class Browser:
         shutil.rmtree(self.home, ignore_errors=True)
 
     def receive(self, deadline):
-        """The next message; None when there is none in time."""
+        """Returns the next message, or None if there is none in time."""
         while b"\0" not in self.buffer:
             if not select.select([self.input], [], [], max(0, deadline - time.monotonic()))[0]:
                 return None
@@ -189,7 +190,7 @@ class Tab:
         for domain in ("Page", "Runtime", "Network", "Log", "Performance", "Accessibility"):
             self.call(f"{domain}.enable")
         self.call("Page.addScriptToEvaluateOnNewDocument", source=SOCKETS)
-        # As if it were in front: only then events of the focus are there at once, whichever other tab there is.
+        # Focus events come at once only for a tab in front, so each tab behaves as if it were that.
         self.call("Emulation.setFocusEmulationEnabled", enabled=True)
         self.size(width, height)
 
@@ -209,7 +210,7 @@ class Tab:
         self.call("Page.navigate", url=url)
 
     def js(self, expression):
-        """The value of the expression, or of its promise, as JSON."""
+        """Returns the value of the expression, or of its promise, from JSON."""
         answer = self.call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
         if "exceptionDetails" in answer:
             details = answer["exceptionDetails"]
@@ -239,8 +240,8 @@ class Tab:
         return self.js(f"document.querySelector({json.dumps(selector)})?.innerText")
 
     def click(self, selector):
-        """By the mouse, on what is visible, enabled and at rest, with nothing above it. If something else is there when
-        the click comes, the page swallows that, and it is done again."""
+        """Clicks an element with the mouse once it is visible, enabled, at rest, and not covered. If something else is
+        there when the click comes, the page ignores the click, and it is tried again."""
 
         def hit():
             place = self.js(f"({AIM})({json.dumps(selector)})")
@@ -249,7 +250,7 @@ class Tab:
             x, y = place
             for kind in ("mousePressed", "mouseReleased"):
                 self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
-            return self.js("window.aim ? window.aim.end() : true")  # without it, it led to another page
+            return self.js("window.aim ? window.aim.end() : true")  # it is gone if the click led to another page
 
         until(hit, f"{selector} to be clicked", DEADLINE)
 
@@ -290,7 +291,7 @@ class Tab:
     # --- events ---
 
     def said(self):
-        """Errors and warnings of the console, and exceptions, since the page was loaded."""
+        """Returns the console's errors and warnings, and exceptions, since the page was loaded."""
         said = []
         for method, params in self.events:
             if method == "Page.frameNavigated" and "parentId" not in params["frame"]:
@@ -305,8 +306,8 @@ class Tab:
         return said
 
     def bus_calls(self):
-        """(time, method) of each call that the page has sent to the bus, by its web socket."""
-        self.js("0")  # earlier events come before its answer
+        """Returns (time, method) of each bus call that the page has sent on its web socket."""
+        self.js("0")  # all earlier events arrive before this answer
         calls = []
         for method, params in self.events:
             if method == "Network.webSocketFrameSent":
@@ -316,7 +317,7 @@ class Tab:
         return calls
 
     def accessible(self):
-        """(role, name) of all elements for a screen reader."""
+        """Returns (role, name) of all elements, as a screen reader sees them."""
         nodes = self.call("Accessibility.getFullAXTree")["nodes"]
         seen = [n for n in nodes if not n.get("ignored")]
         return [(n["role"]["value"], n.get("name", {}).get("value", "")) for n in seen if "role" in n]
@@ -325,7 +326,7 @@ class Tab:
         return [name for r, name in self.accessible() if r == role]
 
     def nameless(self):
-        """Elements that a screen reader cannot name: without a name, or with a mere sign as name."""
+        """Returns the elements that a screen reader cannot name: they have no name, or only a sign."""
         return [(r, n) for r, n in self.accessible() if r in NAMED and not any(c.isalnum() or c in "/–" for c in n)]
 
     # --- Cockpit ---
@@ -345,7 +346,7 @@ class Tab:
         self.js(f"sockets.at(-1).dispatchEvent(new MessageEvent('message', {{ data: {data} }}))")
 
     def login(self, user, password, administrator):
-        """By its own page; `administrator`: with what Cockpit calls administrative access."""
+        """Logs in on Cockpit's page, with or without what Cockpit calls administrative access."""
         self.go(ORIGIN)
         self.until("document.querySelector('#login-user-input')?.offsetParent", "the login page")
         value = "any" if administrator else "none"

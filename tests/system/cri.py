@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Plays kubelet for containerd: pods and containers over the Container Runtime Interface, as kubelet asks for them.
+"""Makes pods and containers in containerd as kubelet does, over the Container Runtime Interface.
 
-kubelet is not packaged in Debian, nor is a client, so messages are put together here; the numbers are those of fields
-in k8s.io/cri-api/pkg/apis/runtime/v1/api.proto. Pods have the host's network: there is no plugin for another."""
+Debian has packages of neither kubelet nor a client, so the messages are built here. The numbers are those of fields in
+k8s.io/cri-api/pkg/apis/runtime/v1/api.proto. Pods use the host's network, since there is no network plugin."""
 
 import hashlib
 import io
@@ -36,8 +36,8 @@ container_annotations = ["xsched.org/*"]
 SystemdCgroup = {systemd}
 BinaryName = "{runc}"
 """
-# A machine may have its controllers in the old hierarchy, where containers of a system that was booted in the new one
-# do not reach them. containerd always gives a pod few shares of the processors.
+# A host may have its controllers in cgroup v1, where the booted system, which has v2, cannot use them. containerd
+# always sets CPU shares of a pod, so this wrapper removes them.
 RUNC, WITHOUT_SHARES = (
     "/run/runc-without-shares",
     """\
@@ -74,7 +74,7 @@ class Runtime:
 
     @staticmethod
     def sandbox(name, namespace, uid, parent, labels, annotations):
-        """A pod's configuration."""
+        """Returns a pod's configuration."""
         security = message({1: message({1: NODE})})
         return message(
             {
@@ -139,7 +139,7 @@ def import_image(name, tree, command):
 
 
 def import_images(tree):
-    """An image with `tree` for containers, and an idle one for pods."""
+    """Makes an image from `tree` for containers, and one that only sleeps for pods."""
     pause = "/run/pause"
     for path in run("sh", "-c", "ldd /usr/bin/sleep | grep -o '/[^ ]*'").split() + ["/usr/bin/sleep"]:
         os.makedirs(pause + os.path.dirname(path), exist_ok=True)

@@ -3,8 +3,8 @@
 """driver.py QUEUES MEAN_USEC CALL_USEC: a client whose queues can be taken off the device, and always have a launch of
 MEAN_USEC in flight.
 
-It obeys each order at once, and reports CALL_USEC for its driver. Says "ready"; when asked for "state" it prints "run"
-or "hold", and the level, of its first queue."""
+It applies each verdict at once, and reports CALL_USEC as the cost of its driver. It prints "ready"; for each line
+"state" it prints "run" or "hold", and the level, of its first queue."""
 
 import sys
 import threading
@@ -15,7 +15,7 @@ import harness  # noqa: E402  pylint: disable=wrong-import-position
 
 
 def obey(raw, slots, call_ns):
-    """Plays the control thread, which applies the verdict."""
+    """Applies verdicts, as a control thread does."""
     while raw.told():
         for s in slots:
             word = s.verdict

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A unit of a class with Freeze=yes, whose progress can be seen. The real polkitd, the example's rule, the real
-freezer."""
+"""The base of tests about Freeze=yes: a unit of such a class, whose progress can be measured, with the real polkitd,
+the example's rule, and the real freezer."""
 
 import os
 import time
@@ -17,8 +17,8 @@ told = ""
 
 
 def set_rule(text):
-    """polkitd looks at its rules again by itself, some time; a new one looks at once. One that has been told this
-    already goes on."""
+    """Sets polkitd's rule, and restarts polkitd unless it has that rule already: by itself it would read the rule again
+    only some time later."""
     global told
     if text == told:
         return
@@ -39,7 +39,7 @@ class FreezeCase(Case):
         write(CLASS, "[Class]\nPriority=-5\nFreeze=yes\nFreezeAfter=200ms\n")
         run("systemctl", "restart", "xsched")
         super().setUp()
-        # Beside the client, a process that always writes: it has to stop.
+        # Beside the client, the unit has a process that writes all the time, and which freezing has to stop.
         self.counter = f"/run/count-{self.id()}"
         script = f'while :; do echo >>{self.counter}; sleep 0.002; done & shift; exec "$@"'
         self.c = self.client(
@@ -91,8 +91,8 @@ class FreezeCase(Case):
         until(lambda: self.count() > before, "progress")
 
     def check_frozen(self):
-        """Checks that the unit is frozen: by systemd's state, by the kernel's, and because it writes nothing while
-        another unit writes much."""
+        """Checks that the unit is frozen: by systemd's state, by the kernel's, and because it writes nothing in the
+        time of many writes."""
         until(lambda: show("cold.service", "FreezerState") == "frozen", "systemd to say so")
         with open("/sys/fs/cgroup/system.slice/cold.service/cgroup.events", encoding="utf-8") as f:
             self.assertIn("frozen 1", f.read())

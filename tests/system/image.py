@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A root for containers: the host's system without xsched and without libsystemd, as images are."""
+"""A root for containers: the host's system without xsched and without libsystemd, like an image."""
 
 import os
 
@@ -7,7 +7,7 @@ from inside import run
 
 
 def make_image(image, usr, uid=0):
-    """Belongs to the container's root; the tree `usr` is below usr/usr, to be mounted."""
+    """Makes the root `image`, which belongs to `uid`, and its /usr at {usr}/usr, which is to be mounted."""
     os.makedirs(usr)
     run("mount", "-t", "tmpfs", "tmpfs", usr)
     for name in ("upper", "work", "usr"):

@@ -1,12 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""impostor.py: a process that holds another process's connection to the bus, or that gets that process's pid
-afterwards.
+"""impostor.py: a process that uses another process's connection to the bus, or that gets that process's pid later.
 
-    connect         a child connects, and ends: says its number
-    keep            a child connects, and stays: says its number
-    call MEMBER     RegisterClient, HoldPriority or Hint over that connection: says what came of it
-    become PID UID  a child with this number, as this user: says "become"
+It reads commands from standard input:
+    connect         starts a child that connects, and ends; prints its pid
+    keep            starts a child that connects, and stays; prints its pid
+    call MEMBER     calls RegisterClient, HoldPriority or Hint over that connection; prints the result
+    become PID UID  starts a child that has this pid and this user; prints "become"
 """
 
 import os
@@ -38,7 +38,7 @@ class Impostor:
         if pid == 0:
             s.connect(SOCKET)
             bus = dbus.Connection(s)
-            bus.bus("GetId")  # after the bus's first messages: the stream is between two messages
+            bus.bus("GetId")  # reads the bus's first messages, so that the stream is between two messages
             os.write(writes, b"%d" % bus.serial)
             if stays:
                 signal.pause()
@@ -50,7 +50,7 @@ class Impostor:
             self.children.append(pid)
         else:
             os.waitpid(pid, 0)
-        # Goes on with the child's connection.
+        # Uses the child's connection from here on.
         self.bus = dbus.Connection.__new__(dbus.Connection)
         self.bus.socket, self.bus.buffer, self.bus.fds, self.bus.serial = s, b"", [], serial
         self.bus.signals, self.bus.replies, self.bus.parsed = dbus.collections.deque(), {}, []

@@ -38,7 +38,7 @@ def until(condition, what, deadline=DEADLINE):
 
 
 def run(*argv, status=0, **kwargs):
-    """Standard output of a command, which must end with this status."""
+    """Runs a command, which must end with this status. Returns its standard output."""
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, **kwargs)
     if status is not None and done.returncode != status:
         raise AssertionError(f"{' '.join(argv)}: status {done.returncode}\n{done.stdout}{done.stderr}\n{log_tail()}")
@@ -72,7 +72,7 @@ def drop_in(unit, name, text, where="/run/systemd/system"):
 
 
 class Client:
-    """test-client, or another program that says when it is ready, in a unit that systemd-run makes by these options."""
+    """test-client, or another program that prints "ready", in a unit that systemd-run makes with these options."""
 
     n_made = 0
 
@@ -118,7 +118,7 @@ class Client:
 
 
 class Case(unittest.TestCase):
-    """Waits until xschedd runs and has no other client."""
+    """A test of the installed service, which starts and ends without clients."""
 
     def setUp(self):
         run("systemctl", "start", "xsched")
@@ -145,7 +145,7 @@ class Case(unittest.TestCase):
         return self.bus.get(NAME, path, interface, name)
 
     def client_of(self, client):
-        """The client's object, by the unit's main process."""
+        """Returns the client's object, by the unit's main process."""
         return self.call("GetClientByPID", "u", int(show(client.unit, "MainPID")))[0]
 
     def explain(self, pid):
@@ -153,7 +153,7 @@ class Case(unittest.TestCase):
 
 
 class SettingsCase(Case):
-    """The groups' settings, and their sources."""
+    """Checks the settings of groups, and their sources."""
 
     def group(self, unit):
         return next(g[-1] for g in self.call("ListGroups")[0] if g[0].endswith("/" + unit))
@@ -163,7 +163,7 @@ class SettingsCase(Case):
         return tuple(self.get(p, group, GROUP) for p in ("Priority", "Class", "PolicySource"))
 
     def check(self, client, *expected):
-        """systemd's answers come a moment after the client."""
+        """Waits for the expected settings: the service gets systemd's answers a moment after the client registers."""
         until(lambda: self.settings(client) == expected, f"{expected}, not {self.settings(client)}")
         self.assertEqual(self.get("Priority", self.client_of(client), CLIENT), expected[0])
 

@@ -27,7 +27,7 @@ SENSORS = {
 }
 
 
-# Texts that hardly differ from what is behind them: less than 4.5 to 1, or 3 to 1 of large ones, as WCAG wants it.
+# Finds texts with too little contrast to their background: WCAG asks for 4.5 to 1, and for 3 to 1 if they are large.
 FAINT = """
 (() => {
     const parse = text => (text.match(/[\\d.]+/g) || []).map(Number);
@@ -58,7 +58,7 @@ FAINT = """
 })()
 """
 
-# What is cut off or reaches beyond the window, but for tables, which can be moved.
+# Finds elements that reach beyond the window, except in tables, which can be scrolled.
 OUTSIDE = """
 (() => {
     const width = document.documentElement.clientWidth, top = document.querySelector("dialog") || document.body;
@@ -91,7 +91,7 @@ class PageCase(Case):
         inside.drop_in("xsched.service", "gpu", "[Service]\nBindReadOnlyPaths=/etc/gpus:/sys/bus/pci/devices\n")
         run("systemctl", "start", "polkit", "xsched")
         run("systemctl", "unmask", "cockpit.socket")
-        # Without TLS, and so without the seconds that a key takes to be made.
+        # Without TLS, since making its key takes seconds.
         tls = "/usr/lib/cockpit/cockpit-tls --no-tls"
         inside.drop_in("cockpit.service", "plain", f"[Service]\nExecStartPre=\nExecStart=\nExecStart={tls}\n")
         run("systemctl", "start", "cockpit.socket")
@@ -109,18 +109,18 @@ class PageCase(Case):
         super().tearDown()
 
     def opened(self, user="boss"):
-        """The page, when it shows what there is. Who has logged in once stays so."""
+        """Opens the page, and waits until it shows the objects. A user stays logged in from test to test."""
         tab = self.tabs.get(user)
         if not tab:
             self.tabs[user] = tab = self.browser.tab()
             tab.login(user, PASSWORD, user == "boss")
-        # Straight from page to page: Cockpit forgets a session that nobody looks at.
+        # Directly from page to page: Cockpit drops a session that has no page open.
         tab.js("window.former = true")
         tab.events.clear()
         tab.go(PAGE)
         tab.until("!window.former && document.querySelector('#page[aria-busy=false]')", "the page")
         told = "document.documentElement.classList.contains('may-manage')"
-        tab.until(told if user == "boss" else "document.querySelector('.read-only')?.checkVisibility()", "who may what")
+        tab.until(told if user == "boss" else "document.querySelector('.read-only')?.checkVisibility()", "permissions")
         return tab
 
     def shot(self, tab, name):
@@ -157,7 +157,7 @@ class PageCase(Case):
         return self.get("Weight", self.path(unit), GROUP)
 
     def cell(self, unit, column):
-        """JavaScript for the text of a cell."""
+        """Returns a JavaScript expression for the text of a cell."""
         names = ["name", "class", "priority", "weight", "max", "min", "asked", "got", "state", "menu"]
         return f"document.querySelector({json.dumps(selector(unit))})?.children[{names.index(column)}].innerText"
 
@@ -169,7 +169,7 @@ class PageCase(Case):
         tab.click(f"[role=menuitem]:nth-child({items.index(item) + 1})")
 
     def agree(self, tab):
-        """The first button of the dialog, until that has closed."""
+        """Clicks the first button of the dialog, and waits until the dialog is closed."""
         tab.click("dialog footer button")
         tab.until("!document.querySelector('dialog')", "the dialog to close")
 
@@ -178,13 +178,13 @@ class PageCase(Case):
         self.assertEqual(tab.said(), [])
 
     def check_looks(self, tab, name):
-        """Checks that nothing is unreadable, light or dark, nothing cut off and nothing without a name. Keeps a picture
-        of each."""
+        """Checks, in light and in dark, that all texts are readable, that nothing is cut off, and that all elements
+        have names. Keeps a picture of both."""
         for dark in (False, True):
             tab.dark(dark)
             tab.until(f"document.documentElement.classList.contains('dark') === {json.dumps(dark)}")
-            self.assertEqual(tab.js(FAINT), [], f"{name}, {'dark' if dark else 'light'}: hardly to be read")
+            self.assertEqual(tab.js(FAINT), [], f"{name}, {'dark' if dark else 'light'}: too little contrast")
             self.shot(tab, f"{name}-dark" if dark else name)
         tab.dark(False)
-        self.assertEqual(tab.nameless(), [], f"{name}: without a name for who cannot see it")
+        self.assertEqual(tab.nameless(), [], f"{name}: without a name for screen readers")
         self.assertEqual(tab.js(OUTSIDE), [], f"{name}: outside of the window")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Changes by the page for Cockpit: previewed by the service, made, shown, and undone; or refused."""
+"""Changes made on the page for Cockpit: the service previews and makes or refuses them; the page shows and undoes
+them."""
 
 import json
 import os
@@ -13,7 +14,7 @@ ROWS = "[...document.querySelectorAll('.preview tbody tr')].map(r => r.innerText
 
 class Changes(PageCase):
     def settings(self):
-        """All settings of both lifetimes, in no order."""
+        """Returns all settings of both lifetimes, sorted."""
         return sorted(map(str, self.call("ListSettings")[0]))
 
     def dialog(self, tab, unit):
@@ -33,12 +34,12 @@ class Changes(PageCase):
 
     def undone(self, tab, before):
         tab.click(".undo")
-        until(lambda: self.settings() == before, "what was there before")
-        tab.until("!document.querySelector('.undo')", "no word of it")
+        until(lambda: self.settings() == before, "the settings to be as before")
+        tab.until("!document.querySelector('.undo')", "the undo button to go")
 
     def test_1_change_and_see(self):
-        """Two tenants with real kernels: shares follow the weight that the administrator gives one; taken back; one is
-        suspended and goes on."""
+        """With two tenants with real kernels: their shares follow a weight that the administrator sets and undoes; one
+        is suspended and resumed."""
         self.tenants("one.service", "two.service")
         tab = self.opened()
         # A group without recent use has no number.
@@ -53,8 +54,8 @@ class Changes(PageCase):
         self.assertEqual(self.weight("one.service"), 100)  # nothing is changed before the preview
         self.agree(tab)
         self.assertEqual(self.weight("one.service"), 300)
-        tab.until("document.querySelector('.alert')?.innerText.includes('Weight is now 300, and was 100')", "the word")
-        tab.until(f"{self.cell('one.service', 'asked')} === '75 %'", "the share that is asked")
+        tab.until("document.querySelector('.alert')?.innerText.includes('Weight is now 300, and was 100')", "the alert")
+        tab.until(f"{self.cell('one.service', 'asked')} === '75 %'", "the requested share")
         tab.until(f"Math.abs({part('one.service')} - 75) < 8 && Math.abs({part('two.service')} - 25) < 8", "quarters")
         for place in (".device", ".service"):
             said = f"[...document.querySelectorAll('{place} figcaption')].map(e => e.innerText)"
@@ -69,30 +70,30 @@ class Changes(PageCase):
         suspended = lambda: self.get("Suspended", self.path("two.service"), GROUP)
         self.menu(tab, "two.service", "Suspend…")
         tab.until(
-            "document.querySelector('dialog')?.innerText.includes('Its processes (1) get no more')", "what it does"
+            "document.querySelector('dialog')?.innerText.includes('Its processes (1) get no more')", "the question"
         )
         self.assertFalse(suspended())
         self.agree(tab)
         self.assertTrue(suspended())
-        tab.until(f"{self.cell('two.service', 'state')}.includes('suspended')", "it says so")
-        tab.until(f"{part('one.service')} > 90 && {part('two.service')} < 5", "the other one has it all")
+        tab.until(f"{self.cell('two.service', 'state')}.includes('suspended')", "the state")
+        tab.until(f"{part('one.service')} > 90 && {part('two.service')} < 5", "the other unit to get the whole device")
         self.menu(tab, "two.service", "Explain")
-        tab.until("document.querySelector('dialog .now')?.innerText.includes('suspended')", "why")
+        tab.until("document.querySelector('dialog .now')?.innerText.includes('suspended')", "the explanation")
         tab.key("Escape")
         tab.until("!document.querySelector('dialog')")
         self.menu(tab, "two.service", "Resume…")
-        tab.until("document.querySelector('dialog')?.innerText.includes('get their share')", "what it does")
+        tab.until("document.querySelector('dialog')?.innerText.includes('get their share')", "the question")
         self.agree(tab)
         self.assertFalse(suspended())
-        tab.until(f"{part('two.service')} > 30", "it runs again")
+        tab.until(f"{part('two.service')} > 30", "it to run again")
         tab.click(".undo")
-        until(suspended, "the resuming to be taken back")
-        tab.click(".undo")  # the undo of the suspension: the unit is resumed
-        until(lambda: not suspended(), "the suspending to be taken back")
-        self.check_beside_who_comes_and_goes(tab)
+        until(suspended, "the resumption to be undone")
+        tab.click(".undo")
+        until(lambda: not suspended(), "the suspension to be undone")
+        self.check_while_programs_come_and_go(tab)
         self.check_clean(tab)
 
-    def check_beside_who_comes_and_goes(self, tab):
+    def check_while_programs_come_and_go(self, tab):
         """While programs start and end all the time, the page reloads all objects, and reads the counters as well."""
         counted = lambda: sum(c[2] == "ListStatistics" for _, c in tab.bus_calls())
         before, described = counted(), lambda: sum(c[2] == "Describe" for _, c in tab.bus_calls())
@@ -105,7 +106,7 @@ class Changes(PageCase):
         until(once, "the counters")
 
     def check_histogram(self, tab):
-        """Samples between two readings, and until there are two, all samples."""
+        """A histogram shows the samples between two readings, and after the first reading all samples."""
         said = tab.js(
             """import("./histogram.js").then(({ Histogram }) => {
                 const h = new Histogram("T"), bounds = (...n) => n.map((upto, i) => [1 << i, upto]);
@@ -124,7 +125,7 @@ class Changes(PageCase):
         self.assertEqual(said[1], ["T, in the last 20 s", "half within 1 µs, 99 % within 8 µs", 2])
 
     def check_unread(self, tab):
-        """What was done can be undone where what is there then could not be read; what others have changed stays."""
+        """A change can be undone although reading the settings after it has failed; what others have changed stays."""
         said = tab.js(
             """import("./change.js").then(async ({ ChangeDialog }) => {
                 const u = v => ({ t: "u", v });
@@ -161,7 +162,7 @@ class Changes(PageCase):
         )
 
     def test_2_each_setting(self):
-        """Each setting by itself, for either lifetime: the preview equals the change, and an undo removes it."""
+        """For each setting, of either lifetime, the preview equals the change, and an undo removes it."""
         c = self.client(unit="each.service")
         path, before = self.path("each.service"), self.settings()
         tab = self.opened()
@@ -183,7 +184,7 @@ class Changes(PageCase):
                 self.assertEqual(self.get(key, path, GROUP), value)
                 lifetimes = {s[1]: s[2] for s in self.call("ListSettings")[0] if "each.service" in s[0]}
                 self.assertEqual(lifetimes, {how: {key: value}})
-                tab.until(f"{self.cell('each.service', key.lower())} === {json.dumps(str(then))}", "the row to say so")
+                tab.until(f"{self.cell('each.service', key.lower())} === {json.dumps(str(then))}", "the row to change")
                 self.undone(tab, before)
                 self.assertEqual(self.get(key, path, GROUP), was)
 
@@ -211,7 +212,7 @@ class Changes(PageCase):
         tab.until("document.querySelector('.preview').innerText.includes('Nothing is changed')", "nothing")
         tab.key("Escape")
 
-        # What was set until the next boot is kept for good as it is; nothing else can be.
+        # With "for good" and no other change, only a setting that holds until the next boot can be made permanent.
         before = self.settings()
         run("xschedctl", "set", "--runtime", "each.service", "weight=60")
         self.dialog(tab, "each.service")
@@ -227,14 +228,13 @@ class Changes(PageCase):
         c.end()
 
     def test_3_for_good(self):
-        """What is stored is stored, and what an undo leaves is what was there before, of both lifetimes; as it is when
-        all of it is forgotten."""
+        """A change for good is stored; an undo restores the settings of both lifetimes, also after "forget"."""
         c = self.client(unit="kept.service")
         path = self.path("kept.service")
         self.call("SetGroup", "sta{sv}", "kept.service", 1, {"Weight": ("u", 50), "Threshold": ("u", 4)})
         self.call("SetGroup", "sta{sv}", "kept.service", 0, {"Weight": ("u", 60), "Priority": ("i", 2)})
         before = self.settings()
-        for flags, weight in ((0, 50), (1, 100)):  # one of them would be left, or none
+        for flags, weight in ((0, 50), (1, 100)):  # without the runtime setting, and without both
             unset = {"Unset": ("as", ["Weight"])}
             then = self.bus.call(NAME, path, GROUP, "Preview", "ta{sv}", flags, unset)[0]
             self.assertEqual((then["Weight"], then["Priority"]), (weight, 2))
@@ -260,7 +260,7 @@ class Changes(PageCase):
         self.check_clean(tab)
         c.end()
 
-        # Of a scope, nothing is kept: its name does not come again. What was set until then is forgotten all the same.
+        # Settings of a scope cannot be stored, since its name does not come again. They can be forgotten.
         c = self.client(command=["systemd-run", "--quiet", "--scope", "--unit=brief.scope"], unit="brief.scope")
         path = self.path("brief.scope")
         self.bus.call(NAME, path, GROUP, "Set", "ta{sv}", 0, {"Weight": ("u", 300)})
@@ -272,7 +272,7 @@ class Changes(PageCase):
         self.assertEqual(self.get("Weight", path, GROUP), 100)
 
     def test_4_policy_of_a_device(self):
-        """The policy and its parameters, until the next boot and for good."""
+        """The policy and its parameters are changed, until the next boot and for good."""
         c = self.client()
         device = next(d[-1] for d in self.call("ListDevices")[0] if d[0] == inside.DEVICE_ID)
         card = f"[data-device='{inside.DEVICE_ID}']"
@@ -290,11 +290,11 @@ class Changes(PageCase):
         self.assertEqual(now(), was)
         self.agree(tab)
         self.assertEqual(now(), dict(was, Policy="hpf"))
-        tab.until(f"document.querySelector({json.dumps(card + ' .beside')}).innerText.includes('hpf')", "it says so")
+        tab.until(f"document.querySelector({json.dumps(card + ' .beside')}).innerText.includes('hpf')", "the policy")
         self.undone(tab, before)
         self.assertEqual(now(), was)
 
-        # For good, over what holds until the next boot: an undo leaves both.
+        # A change for good replaces a setting of each lifetime: an undo restores both.
         self.call("SetPolicy", "ssta{sv}", inside.DEVICE_ID, "", 0, {"TimeSliceUSec": ("t", 9000)})
         self.call("SetPolicy", "ssta{sv}", inside.DEVICE_ID, "", 1, {"Concurrency": ("u", 3)})
         before = self.settings()
@@ -315,7 +315,7 @@ class Changes(PageCase):
         self.undone(tab, before)
         self.assertEqual(now(), dict(was, TimeSliceUSec=9000, Concurrency=3))
 
-        # The service says what it would refuse; what is forgotten is so of both lifetimes.
+        # The preview shows what the service would refuse. "Forget" removes the settings of both lifetimes.
         dialog()
         tab.click("dialog summary")
         tab.type("#change-StarveUSec", "20")
@@ -332,7 +332,7 @@ class Changes(PageCase):
         c.end()
 
     def test_4_undo_restores_layers(self):
-        """What the owner has lowered is the owner's again; what was not set for the device itself is not set after."""
+        """An undo restores the owner's own setting, and leaves unset what was not set for the device itself."""
         mine = self.client("--uid=carol", unit="mine.service")
         path = self.path("mine.service")
         run("setpriv", "--reuid=carol", "--clear-groups", "xschedctl", "set", "--runtime", "mine.service", "weight=40")
@@ -347,7 +347,7 @@ class Changes(PageCase):
         self.undone(tab, [str(owner[0])])
         self.assertEqual(self.weight("mine.service"), 40)
 
-        # What is stored is hidden by what holds for every device until the next boot.
+        # A runtime setting for every device hides the stored one of the device.
         concurrency = lambda device, flags, n: self.call(
             "SetPolicy", "ssta{sv}", device, "", flags, {"Concurrency": ("u", n)}
         )
@@ -364,7 +364,7 @@ class Changes(PageCase):
         for device in ("", inside.DEVICE_ID):
             self.call("SetPolicy", "ssta{sv}", device, "", 1, {"Unset": ("as", ["Concurrency"])})
 
-        # A class that a reload has removed cannot come back: nothing is done, and the word of it stays.
+        # An undo to a class that a reload has removed is refused; nothing changes, and the undo button stays.
         name = "/etc/xsched/classes.d/passing.class"
         inside.write(name, "[Class]\nWeight=70\n")
         run("systemctl", "reload", "xsched")
@@ -390,7 +390,7 @@ class Changes(PageCase):
         mine.end()
 
     def test_4_two_administrators(self):
-        """No other's change is overwritten without a question, nor by an undo."""
+        """Another administrator's change is not overwritten without a question, also not by an undo."""
         c = self.client(unit="both.service")
         path = self.path("both.service")
         other = lambda flags, **settings: self.call(
@@ -408,7 +408,7 @@ class Changes(PageCase):
         before = self.settings()
         tab.click("dialog footer button")
         said = "document.querySelector('dialog > .error')?.innerText"
-        tab.until(f"{said}?.includes('Priority was 0 and is 3 now; Weight was 100 and is 200 now')", "what has changed")
+        tab.until(f"{said}?.includes('Priority was 0 and is 3 now; Weight was 100 and is 200 now')", "the question")
         self.assertEqual(self.settings(), before)
         self.assertEqual(tab.js("document.querySelector('#change-Priority').value"), "3")
         self.said(tab, ["Weight", 200, 70])
@@ -418,10 +418,11 @@ class Changes(PageCase):
         # Others' changes of other settings stay.
         other(0, Priority=9)
         tab.click(".undo")
-        tab.until("!document.querySelector('.undo')", "the undoing")
+        tab.until("!document.querySelector('.undo')", "the undo")
         self.assertEqual((self.weight("both.service"), self.get("Priority", path, GROUP)), (200, 9))
 
-        # The same setting, of whatever lifetime, is theirs: it is asked again, and what is not undone can be later.
+        # If others have changed the same setting, of either lifetime, the page asks; an undo can be cancelled and
+        # repeated.
         self.dialog(tab, "both.service")
         tab.type("#change-Weight", "60")
         self.said(tab, ["Weight", 200, 60])
@@ -433,15 +434,15 @@ class Changes(PageCase):
         tab.until(f"{asked}?.includes('Weight was 60 and is 500 now')", "the question")
         self.assertIn("Weight as it was at 200", tab.js(asked))
         tab.key("Escape")
-        tab.until("!document.querySelector('dialog') && !document.querySelector('.undo').disabled", "it can be later")
+        tab.until("!document.querySelector('dialog') && !document.querySelector('.undo').disabled", "the undo button")
         self.assertEqual(self.settings(), before)
         tab.click(".undo")
         tab.until(asked, "the question")
-        other(1, Weight=400)  # and again, while it is asked
+        other(1, Weight=400)  # once more, before the answer
         tab.click("dialog .danger")
         tab.until("document.querySelectorAll('dialog').length === 2", "another question")
         tab.click("dialog:last-of-type .danger")
-        tab.until("!document.querySelector('dialog') && !document.querySelector('.undo')", "the undoing")
+        tab.until("!document.querySelector('dialog') && !document.querySelector('.undo')", "the undo")
         lifetimes = dict(self.call("GetSettings", "st", "both.service", 0)[0])
         self.assertEqual(lifetimes, {"runtime": {"Weight": 200, "Priority": 9}})
 
@@ -450,7 +451,7 @@ class Changes(PageCase):
         tab.until("document.querySelector('dialog')")
         self.call("SuspendGroup", "st", "both.service", 0)
         self.agree(tab)
-        tab.until("document.querySelector('.alert')?.innerText.includes('suspended')", "the word")
+        tab.until("document.querySelector('.alert')?.innerText.includes('suspended')", "the alert")
         self.assertFalse(tab.js("!!document.querySelector('.undo')"))
         self.call("ResumeGroup", "st", "both.service", 0)
         self.call("ResetGroup", "st", "both.service", 0)
@@ -458,11 +459,11 @@ class Changes(PageCase):
         c.end()
 
     def test_5_as_a_user(self):
-        """Without administrative access there is nothing to be had but what is her own, and that only lowers."""
+        """Without administrative access, a user can only lower settings of her own units."""
         mine = self.client("--uid=carol", unit="mine.service")
         other = self.client(unit="other.service")
         tab = self.opened("carol")
-        tab.until("document.querySelector('.read-only')?.checkVisibility()", "it says so")
+        tab.until("document.querySelector('.read-only')?.checkVisibility()", "the note")
         tab.until("document.querySelector('.device .admin')")
         self.assertFalse(tab.js("document.querySelector('.device .admin').checkVisibility()"))
         tab.until(self.cell("other.service", "name"))
@@ -475,7 +476,7 @@ class Changes(PageCase):
         self.shot(tab, "user")
         tab.key("Escape")
 
-        # Nor is it the page alone that refuses: each setting, up and, of what is not hers, down; and of the device.
+        # The service refuses as well: to raise any setting, to lower those of other units, and those of the device.
         device = self.call("ListDevices")[0][0][-1]
         watched = [(self.path("other.service"), GROUP), (self.path("mine.service"), GROUP), (device, DEVICE)]
         counted = ("RunUSec", "WaitUSec", "IdleUSec", "GPUTimeUSec", "BusyUSec", "KeptUSec", "Metrics")
@@ -518,7 +519,7 @@ class Changes(PageCase):
         self.agree(tab)
         self.assertEqual(self.weight("mine.service"), 40)
 
-        # Whoever looks is told who has lowered it, and what it would be.
+        # The explanation says who has lowered it, and what it would be otherwise.
         self.menu(tab, "mine.service", "Explain")
         tab.until("document.querySelector('dialog h3')", "the chain")
         weight = tab.js(
@@ -530,7 +531,7 @@ class Changes(PageCase):
         tab.key("Escape")
         tab.until("!document.querySelector('dialog')")
 
-        # The same of the process: in sentences, and not in the service's terms.
+        # The same for the process, in sentences instead of the service's terms.
         pid = inside.show("mine.service", "MainPID")
         tab.click(f"{selector('mine.service')} .caret")
         process = "tr[data-key^='client:']"
@@ -538,7 +539,7 @@ class Changes(PageCase):
         self.assertIn(f"process {pid}", tab.text(f"{process} .label"))
         tab.click(f"{process} .kebab")
         tab.click("[role=menuitem]")
-        tab.until(f"document.querySelector('dialog h2')?.innerText.includes('process {pid}')", "why it has what it has")
+        tab.until(f"document.querySelector('dialog h2')?.innerText.includes('process {pid}')", "the explanation")
         self.assertEqual(tab.text("dialog .now"), "It does not wait now.")
         weight = tab.js(
             "[...document.querySelectorAll('.setting')].find(e => e.innerText.startsWith('Weight')).innerText"
@@ -553,7 +554,7 @@ class Changes(PageCase):
         tab.key("Escape")
         tab.until("!document.querySelector('dialog')")
         tab.click(".undo")
-        until(lambda: self.weight("mine.service") == 100, "the undoing")
+        until(lambda: self.weight("mine.service") == 100, "the undo")
         self.check_clean(tab)
         mine.end()
         other.end()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Pods of containerd in the cgroups that kubelet makes for them, and a node's classes."""
+"""The base of tests with pods: containerd's pods, in cgroups as kubelet makes them, and a node's classes."""
 
 import os
 
@@ -12,7 +12,7 @@ IMAGE, USR = "/run/image", "/run/image-usr"
 UID = "01234567-89ab-cdef-0123-456789abcdef"
 FLAT = UID.replace("-", "_")
 IDS = {"systemd": "a1" * 32, "cgroupfs": "b2" * 32}
-# Names by kubelet: of a pod's cgroup by each driver, and of the container's, as containerd's CRI makes it.
+# By cgroup driver: kubelet's name of a pod's cgroup, runc's options, and the container's name as containerd makes it.
 TREES = {
     "systemd": (
         f"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{FLAT}.slice",
@@ -42,7 +42,7 @@ class PodCase(Case):
 
     @staticmethod
     def write_classes():
-        # A node's classes: by namespace, by priority class, by pod.
+        # Classes match by priority class, by namespace, by QoS class, and by label.
         for name, priority, match in (
             ("10-online", 40, "PriorityClass=online"),
             ("20-research", 30, "Namespace=research-*"),
@@ -77,7 +77,7 @@ class PodCase(Case):
 
 
 class KubeletCase(PodCase):
-    """containerd is asked over CRI, as kubelet asks; a test says by which cgroup driver."""
+    """Pods that are made over CRI, as kubelet does. Each test chooses the cgroup driver."""
 
     COMMAND = ("/bin/sh", "-c", f"sleep infinity | {inside.TEST_CLIENT} {inside.DEVICE_ID} 1")
     MOUNTS = ((f"{USR}/usr", "/usr"), ("/mnt/build", "/mnt/build"))
@@ -100,7 +100,7 @@ class KubeletCase(PodCase):
         super().tearDown()
 
     def make(self, driver, namespace, annotations=None, labels=None, devices=(), command=COMMAND):
-        """A container of a pod, both named as the author likes; returns its id."""
+        """Makes a pod with a container, which may have any names. Returns the container's id."""
         parent = os.path.basename(TREES[driver][0]) if driver == "systemd" else TREES[driver][0]
         config = self.runtime.sandbox("train", namespace, UID, parent, labels or {}, annotations or {})
         self.pods.append(self.runtime.run_pod(config))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Messages of Protocol Buffers, put together and taken apart by the numbers of their fields."""
+"""Encodes and decodes messages of Protocol Buffers, by the numbers of their fields."""
 
 
 def varint(n):
@@ -11,7 +11,7 @@ def varint(n):
 
 
 def message(fields):
-    """By numbers of fields: numbers, texts, messages, maps of texts, and lists of them."""
+    """Encodes {field number: value}. Values are numbers, texts, encoded messages, or lists of these."""
     out = b""
     for number, value in fields.items():
         for v in value if isinstance(value, list) else [value]:
@@ -37,7 +37,7 @@ def take_varint(data, at):
 
 
 def fields_of(data):
-    """Each field's values in their order: numbers, and what has a length as bytes."""
+    """Decodes a message. Returns {field number: [value]}; values with a length are bytes, others are numbers."""
     fields, at = {}, 0
     while at < len(data):
         tag, at = take_varint(data, at)
@@ -52,10 +52,10 @@ def fields_of(data):
 
 
 def text_of(data, number):
-    """The text of a field; empty where it is not given."""
+    """Returns the text of a field, which is empty if the field is missing."""
     return fields_of(data).get(number, [b""])[-1].decode()
 
 
 def texts_of(data, number):
-    """A map of texts."""
+    """Returns the map of texts in a field."""
     return {text_of(pair, 1): text_of(pair, 2) for pair in fields_of(data).get(number, [])}

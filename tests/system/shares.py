@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Shared by the tests of shares over the tree of cgroups: settings of groups, and the run time of each at one
-instant."""
+"""The base of tests about shares in the tree of cgroups: sets groups' settings, and reads all run times at once."""
 
 import json
 import time
@@ -16,8 +15,8 @@ def last_component(path):
 
 
 class Moment:
-    """What the service accounts, by the last component of the groups' names, in seconds; how many launches of their
-    clients were done; and when, not before and not after."""
+    """The service's accounting at one moment, which is between `begin` and `end`: the groups' times in seconds, and
+    their clients' completed launches, by the last component of the groups' names."""
 
     def __init__(self, case):
         self.begin = time.monotonic()
@@ -29,7 +28,7 @@ class Moment:
 
 
 class Span:
-    """The difference of two readings."""
+    """The difference of two moments."""
 
     def __init__(self, first, last):
         self.ran = {name: t - first.ran.get(name, 0) for name, t in last.ran.items()}
@@ -38,8 +37,8 @@ class Span:
         self.least, self.most = last.begin - first.end, last.end - first.begin
 
     def idle(self, name):
-        """The part of the span in which the group neither ran nor waited: it had nothing to launch then, so it has no
-        claim to that time."""
+        """Returns the part of the span in which the group neither ran nor waited. It had nothing to launch then, so it
+        has no claim to that time."""
         return max(0.0, 1 - (self.ran[name] + self.wait[name]) / self.least)
 
     def of(self, *names):
@@ -69,7 +68,7 @@ class SharesCase(Case):
         return self.get("RunUSec", self.path(unit), GROUP) / 1e6
 
     def span(self, seconds, deadline=120, first=None):
-        """Waits until all groups together have run for so long, however fast the machine is."""
+        """Waits until all groups together have run for these seconds, however fast the machine is."""
         first, last = first or Moment(self), None
 
         def enough():
@@ -84,9 +83,9 @@ class SharesCase(Case):
         return Span(first, last)
 
     def check_span(self, seconds, check):
-        """A span that passes. What is owed at its ends is a turn and a kernel, and kernels are long while the CPUs are
-        busy with something else: of a span with the same beginning that is twice as long, that is half the part.
-        Whoever gets less than his share gets less of that one, too."""
+        """Returns a span that passes the check. At its ends, a turn and a kernel may be owed, and kernels take long
+        while the CPUs are busy with other work. So a span that fails is extended to twice its length, which halves the
+        part of what is owed. A group that gets less than its share gets less in the longer span, too."""
         first = Moment(self)
         for times in (1, 2, 4):
             span = self.span(times * seconds, first=first)
@@ -103,8 +102,8 @@ class SharesCase(Case):
         )
 
     def check_shares(self, span, shares, tolerance=5 * PERCENT):
-        """{unit: share} of all that ran. Each has its share of the time in which it had work, and more only of what
-        others have left idle: as long as everybody always has work, that is the share itself."""
+        """Checks {unit: share} of the time that all of these units ran. A unit gets its share of the time in which it
+        had work, and more only of the time that others left idle. If all always have work, that is the share itself."""
         everything, idle = span.of(*shares), {unit: span.idle(unit) for unit in shares}
         for unit, share in shares.items():
             least = share * (1 - idle[unit])
@@ -115,13 +114,14 @@ class SharesCase(Case):
             self.assertLessEqual(part, most + share * tolerance, what)
 
     def check_guaranteed(self, part, whole, share, what):
-        """A guaranteed group has never less; it has more by turns that ended late, because a guarantee remembers no
-        more than one turn of that."""
+        """Checks that a guaranteed group got no less than its share. It may get more if turns end late, because a
+        guarantee accounts for at most one turn of that."""
         self.assertGreater(part / whole, share * (1 - 5 * PERCENT), what)
         self.assertLess(part / whole, share * (1 + 30 * PERCENT), what)
 
     def check_sums(self, span, below):
-        """Groups are what is below them, but for what ran while one after the other was told; {group: members}."""
+        """Checks that a group's time is the sum of its members', except for what ran while the groups were listed one
+        after the other. `below` is {group: members}."""
         for name, members in below.items():
             self.assertAlmostEqual(span.ran[name], span.of(*members), delta=0.001 + span.most - span.least, msg=name)
 

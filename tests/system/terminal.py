@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""xschedctl on a terminal, with a person who types."""
+"""xschedctl on a terminal, at which the test types."""
 
 import fcntl
 import os
@@ -13,11 +13,11 @@ import inside
 
 
 class Terminal:
-    """xschedctl on a terminal of its own; of a user in a session: polkit has no other use for an agent that is a
-    fallback."""
+    """xschedctl on a terminal of its own. With `user`, it runs in a login session of that user: polkit uses a fallback
+    agent only there."""
 
     def __init__(self, *argv, rows=33, columns=77, user=None, before=""):
-        """`before` is what was typed before it was started."""
+        """`before` is typed before xschedctl starts."""
         start, go = os.pipe()
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
@@ -43,7 +43,7 @@ class Terminal:
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def read(self):
-        """Reads output; False at its end."""
+        """Reads output. Returns False at its end."""
         if not select.select([self.fd], [], [], inside.DEADLINE)[0]:
             raise AssertionError(f"nothing came after {self.text!r}")
         try:
@@ -63,7 +63,8 @@ class Terminal:
         os.write(self.fd, text.encode())
 
     def type_password(self, text):
-        """Asked by polkit's agent, which asks first, turns the echo off then, and drops what was typed before."""
+        """Types a password for polkit's agent. The agent prints its question, then turns the echo off, and drops what
+        was typed before, so this waits until the echo is off."""
         agent = inside.run("pgrep", "--newest", "--exact", "pkttyagent").strip()
         fd = os.open(f"/proc/{agent}/fd/2", os.O_RDWR | os.O_NOCTTY)
         inside.until(lambda: not termios.tcgetattr(fd)[3] & termios.ECHO, "the agent to listen")

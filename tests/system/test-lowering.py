@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A user with a cgroup of his own: attributes, own cgroups, environments and jobs raise nothing, in any order."""
+"""A user with a delegated cgroup cannot raise any setting by attributes, own cgroups, environments and jobs, in any
+order."""
 
 import os
 import subprocess
@@ -36,7 +37,7 @@ class LoweringCase(Case):
             self.call("ResetGroup", "st", name, 0)
 
     def start(self, unit, *options, command=("systemd-run", "--uid=alice")):
-        """Alice, in a cgroup that is hers: (agent, its cgroup)."""
+        """Starts alice's agent in a cgroup that is delegated to her. Returns (agent, its cgroup)."""
         process = subprocess.Popen(
             [
                 *command,
@@ -77,7 +78,7 @@ class LoweringCase(Case):
 
 class Attacks(LoweringCase):
     def test_attribute(self):
-        """It ended at 200: the attribute had the override allowed, and was removed then."""
+        """An attribute that is removed again cannot be used to get a higher override allowed, here of 200."""
         agent, home = self.start("agent.service")
         path = agent.register({})
         id_, _ = agent.queue(path, 0)
@@ -89,7 +90,7 @@ class Attacks(LoweringCase):
             self.assert_refused(agent.write, *what, "Priority", 200)
             agent.set(*what, {"Priority": 0})
         agent.attribute(home, "Priority", None)
-        until(lambda: self.priority(path) == 0, "it to count no longer")
+        until(lambda: self.priority(path) == 0, "the attribute to be gone")
         self.assertEqual([self.priority(queue, QUEUE), self.priority(group, GROUP)], [0, 0])
 
     def test_environment(self):
@@ -100,7 +101,7 @@ class Attacks(LoweringCase):
         self.assert_refused(agent.set, low, CLIENT, {"Priority": 200})
 
     def test_depth(self):
-        """However many cgroups she puts between herself and a slice, she has what that says."""
+        """A slice's settings apply however many cgroups she makes between the slice and herself."""
         self.set_group("deep.slice", Priority=-30, Preemption="3")
         agent, home = self.start("agent.service", "--slice=deep.slice")
         path = agent.register({})
@@ -111,7 +112,7 @@ class Attacks(LoweringCase):
         self.assertEqual([self.priority(path), self.get("Preemption", path, CLIENT)], [-30, "3"])
 
     def test_below_what_it_was_started_with(self):
-        """What the administrator has set with a program is not left by way of a cgroup of one's own, nor of a job."""
+        """Settings that the administrator gave a program still apply in a cgroup of the user's own, and in a job."""
         agent, home = self.start("agent.service")
         started = process_id(agent.whereabouts()[0])
         self.call("CreateJob", "sa{sv}utt", "agent", lowering.typed({"Priority": -50, "Threshold": 1}), *started, 1)
@@ -123,7 +124,7 @@ class Attacks(LoweringCase):
             self.assertEqual([self.priority(client), self.get("Threshold", client, CLIENT)], [-50, 1])
 
     def test_up_again(self):
-        """A cgroup that she goes up to is there, also when it was there only as what the one below it is in."""
+        """A process can move up to a cgroup that the service had a group of only because of another one below it."""
         service = self.bus.bus("GetConnectionUnixProcessID", "s", inside.NAME)
         agent, home = self.start("agent.service")
         path = agent.register({})
@@ -144,7 +145,8 @@ class Attacks(LoweringCase):
         self.assertEqual(self.bus.bus("GetConnectionUnixProcessID", "s", inside.NAME), service)
 
     def test_job_of_a_better_cgroup(self):
-        """What one service of hers has is not for another one that knows the job's token, and not to be taken along."""
+        """A process that knows the token of a job in a better cgroup does not get that cgroup's settings, and a member
+        that leaves the cgroup does not keep them."""
         rich, home = self.start("rich.service")
         poor, poor_home = self.start("poor.service")
         self.set_group(home, Priority=50)
@@ -160,9 +162,8 @@ class Attacks(LoweringCase):
         until(lambda: self.get("Group", member, CLIENT) == home + "/out", "her to leave the job")
         self.assertEqual([self.priority(member), self.get("Weight", member, CLIENT)], [-20, 30])
 
-    def test_jobs_do_not_take_off_a_class(self):
-        """What a class says of a service by [Match] it says of it as a whole, also when all that is there is in
-        jobs."""
+    def test_jobs_do_not_evade_a_class(self):
+        """A class that matches a service applies to the service as a whole, also if all of its clients are in jobs."""
         inside.write(
             "/etc/xsched/classes.d/row.class", "[Class]\nMax=20\nMin=10\nWeight=30\n[Match]\nUnit=agent.service\n"
         )
@@ -186,8 +187,9 @@ class Attacks(LoweringCase):
         for m in members:
             agent.hang_up(m)
 
-    def test_what_is_kept(self):
-        """For the administrator's units until the next boot, and for nothing that she can make any number of."""
+    def test_which_settings_are_kept(self):
+        """Settings of the administrator's units are kept until the next boot, those of cgroups that she makes only as
+        long as they have clients."""
         agent, home = self.start("agent.service")
         unit = agent.register({})
         agent.set_group(home, 0, {"Weight": 60})
@@ -205,7 +207,7 @@ class Attacks(LoweringCase):
 
 
 class Random(LoweringCase):
-    """With attributes of root's: of slices above, and of a cgroup that root has made in hers, where she may go to."""
+    """Random steps, with attributes set by root: on slices above, and on a cgroup below hers, which she may enter."""
 
     def trial(self, seed, agent, home, roots, **kwargs):
         print(f"LOWERING_SEED={seed}", flush=True)
@@ -223,7 +225,7 @@ class Random(LoweringCase):
         self.trial(SEED, agent, home, ["/some.slice", "/some.slice/some-slice.slice"])
 
     def test_in_a_user_manager(self):
-        """With files of her own units, and whatever may be said of them."""
+        """With files of her own units, and random settings of units."""
         uid = run("id", "-u", "alice").strip()
         run("loginctl", "enable-linger", "alice")
         self.addCleanup(run, "loginctl", "disable-linger", "alice")

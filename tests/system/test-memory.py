@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What an ordinary user can make the service keep: little, for as long as he is there, and nothing when he has left."""
+"""An ordinary user can make the service use only little memory, which it frees when the user's processes have ended."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ c = dbus.Connection("unix:path=/run/dbus/system_bus_socket")
 named, client, kept, refused = 0, None, [], set()
 def call(member, signature, *args):
     return c.call(NAME, PATH, NAME, member, signature, *args)
-# Many registrations of one process, many queues of each, each on a device that nobody has heard of.
+# Registers many clients of one process, with many queues each, on devices that do not exist.
 for _ in range(40):
     try:
         client, *fds = call("RegisterClient", "ta{sv}", 0, {})
@@ -37,7 +37,7 @@ NAME, PATH = "org.xsched.Scheduler", "/org/xsched/Scheduler"
 with open("/proc/self/cgroup") as f:
     place = "/sys/fs/cgroup" + next(l for l in f if l.startswith("0::"))[3:].strip()
 os.chdir(place)
-# Far more levels than a group may have, by a path that is nearly as long as the kernel tells of any.
+# Far more levels than a group may have; the path is nearly as long as the kernel can report.
 for _ in range(300):
     os.mkdir("deep-down")
     os.chdir("deep-down")
@@ -66,8 +66,7 @@ def move(directory):
 os.mkdir(place + "/home")
 for turn in range(3):
     kept = []
-    # Each in a cgroup of its own, with something to do, until a frame of the record that ends after \
-the last has come has all of them.
+    # Each client is in a cgroup of its own and has work, until the record has a frame with all of them.
     for i in range(90):
         name = f"{place}/mallory-{turn}-{i}-".ljust(250 + len(place), "x")
         os.mkdir(name)
@@ -79,7 +78,7 @@ the last has come has all of them.
             r.queue().edge(1)
             os.write(tell, b"x")
             signal.pause()
-        # One after the other: only so many may wait for the authorisation.
+        # One after the other, since the number of calls that wait for an authorisation is limited.
         os.close(tell)
         assert os.read(ready, 1) == b"x"
         os.close(ready)
@@ -99,7 +98,7 @@ class Memory(Case):
         super().setUp()
         if subprocess.run(["id", "mallory"], capture_output=True, check=False).returncode != 0:
             run("useradd", "--create-home", "mallory")
-        # The first client makes what every other one shares.
+        # The first client makes the service allocate what all clients share.
         self.client().end()
         until(lambda: self.get("NClients") == 0, "the first to go")
 
@@ -129,7 +128,7 @@ class Memory(Case):
         )
 
     def test_the_unit_is_bounded(self):
-        """By what slows it down, and not by what kills it."""
+        """The unit has a limit that slows it down, and none that kills it."""
         self.assertEqual(show("xsched", "MemoryHigh"), str(512 << 20))
         self.assertEqual(show("xsched", "MemoryMax"), "infinity")
 
@@ -141,7 +140,7 @@ class Memory(Case):
         self.assertGreater(int(named), 128)
         self.assertLessEqual(len(self.call("ListDevices")[0]), 128 + 32)
         self.assertLess(self.service_kb() - before, 8 << 10)
-        # Another user has devices of his own all the while.
+        # Meanwhile another user's client can register a new device.
         c = self.client(device="pci:0000:77:00.0")
         self.assertEqual(c.ask("run 10"), "ran")
         c.end()
@@ -152,7 +151,7 @@ class Memory(Case):
         self.assertLess(self.service_kb() - before, 4 << 10)
 
     def test_a_deep_cgroup(self):
-        """A group is made for each level of a cgroup's path, by no more than so many."""
+        """The service makes a group for each level of a cgroup's path, and refuses a path with too many levels."""
         pid, before = show("xsched", "MainPID"), self.service_kb()
         p = self.as_mallory(DEEP, "-p", "Delegate=yes")
         answer = p.stdout.readline().strip()
@@ -163,8 +162,8 @@ class Memory(Case):
         self.assertLess(self.service_kb() - before, 4 << 10)
 
     def test_the_record(self):
-        """Groups that come and go, by the hundred and with names as long as they may be, while the record of the last
-        minutes is kept: it stays small, and others are still in it."""
+        """The record of the last minutes stays small, and still has others in it, while hundreds of groups with the
+        longest possible names come and go."""
         steady = self.client(unit="steady.service")
         self.assertEqual(steady.ask("stream"), "streaming")
         before = self.service_kb()
@@ -176,7 +175,7 @@ class Memory(Case):
         until(lambda: self.get("NClients") == 1, "mallory to go")
         _, frames, groups = self.call("GetRecord", "tt", 0, 0)
         self.assertIn("/system.slice/steady.service", groups)
-        # He has been in it, with no more names than anybody has.
+        # mallory's groups are in it, but no more names than the record may have.
         self.assertTrue(1 <= sum("mallory" in g for g in groups) <= 256, len(groups))
         self.assertLessEqual(max(len(d[4]) for f in frames for d in f[2]), 64 + 1)
         self.assertLess(self.service_kb() - before, 4 << 10)

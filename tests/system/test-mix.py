@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Shares over nested slices, by what services computed: synchronous programs, on PoCL. What is allowed is what is
-asked within 3 points of the device, and what the machine leaves unknown; see tests/opencl/test-mix.py."""
+"""Shares of synchronous programs in nested slices hold on PoCL, by the work that was done: within 3 points of the
+device, plus the uncertainty of the machine; see tests/opencl/test-mix.py."""
 
 import glob
 import os
@@ -21,7 +21,7 @@ SECONDS = 6
 
 
 class Units:
-    """As mix.Session, with a service of systemd for each tenant."""
+    """Like mix.Session, but each tenant is a service of systemd."""
 
     def __init__(self):
         self.service, self.tenants = mix.Service(BUS), []
@@ -71,7 +71,7 @@ class Nested(SharesCase):
         super().tearDown()
 
     def test_slices(self):
-        """a: 300, b: 100; in a: one 100, two 200. So 1:2:1."""
+        """Slices a: 300, b: 100; in a one: 100, two: 200. So the shares are 1:2:1."""
         units = self.units
         self.set("a.slice", Weight=("u", 300))
         tenants = [

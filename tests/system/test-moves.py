@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Processes that are moved to another cgroup: by hand, by systemd, to an old or a new cgroup, alone and among others.
-No call tells the service, and they are scheduled by their new cgroup."""
+"""The service schedules processes by their new cgroup after they were moved: by hand or by systemd, to an old or a new
+cgroup, alone or among others. Nobody calls the service about it."""
 
 import contextlib
 import json
@@ -66,7 +66,7 @@ class Moves(Case):
             return True
 
     def populate(self, cgroup):
-        """Another process lives there, so that cgroup.events does not tell of processes that come and go."""
+        """Puts another process into the cgroup, so that moves of others do not change its cgroup.events."""
         p = subprocess.Popen(["sleep", "infinity"])
         self.sleepers.append(p)
         put(p.pid, cgroup)
@@ -85,15 +85,15 @@ class Moves(Case):
         )
 
     def groups(self):
-        """But those that are there for what is below them: slices, and what else has no client and no settings of its
-        own."""
+        """Returns {name: path} of the groups, except those without clients that only exist because of groups below
+        them."""
         rows = json.loads(run("xschedctl", "--json=short", "list-groups"))
         above = {r["parent"] for r in rows}
         names = {r["group"] for r in rows if r["group"] not in above or r["clients"] > 0}
         return {g[0]: g[-1] for g in self.call("ListGroups")[0] if g[0] in names}
 
     def test_among_others(self):
-        """Neither the first nor the last, where it comes from and where it goes."""
+        """A process moves between cgroups that have other processes before and after."""
         c = self.client()
         path, pid, former = self.client_of(c), self.pid(c), f"/system.slice/{c.unit}"
         for place in ("/moves/a", "/moves/b"):
@@ -123,7 +123,7 @@ class Moves(Case):
         self.assertEqual(sum("moved from" in m["MESSAGE"] for m in moved), 3)
 
     def test_verdicts(self):
-        """Who waits goes on where the group may run, and who runs waits where it may not."""
+        """A held process runs after a move to a group that may run, and a running one is held after the opposite."""
         low, high = self.client(queues=2), self.client()
         path, pid = self.client_of(low), self.pid(low)
         for place, priority in (("/moves/low", -10), ("/moves/lower", -20), ("/moves/top", 10)):
@@ -153,7 +153,7 @@ class Moves(Case):
         self.assertEqual(low.ask("complete 1"), "completed")
 
     def test_accounting(self):
-        """What was used stays with the group in which it was."""
+        """Used time stays with the group in which it was used."""
         c, other = self.client(), self.client()
         path, pid = self.client_of(c), self.pid(c)
         for place in ("/moves/a", "/moves/b"):
@@ -176,8 +176,7 @@ class Moves(Case):
         c.ask("complete 0")
 
     def test_made_for_it(self):
-        """Directories that were not there before, three at once, and the process in the deepest as soon as it is
-        there."""
+        """Three nested cgroups are made at once, and the process moves into the deepest one immediately."""
         c = self.client()
         path, pid = self.client_of(c), self.pid(c)
         for i in range(50):
@@ -188,7 +187,7 @@ class Moves(Case):
         self.assertEqual(c.ask("run 10"), "ran")
 
     def test_names_of_containers(self):
-        """What the path says of containers, pods and Slurm's steps is on the bus and in xschedctl's lists, and changes
+        """The container, the pod and Slurm's step that a path names are on the bus and in xschedctl's lists, and change
         with the path."""
         uid, id_ = "2bb4e2b5-9b5c-4f2c-8c4c-ab06a8ef8e35", "3dc1c7b5e5f8b1f6" * 4
         places = {
@@ -210,7 +209,7 @@ class Moves(Case):
                 self.assertEqual([row[k] or "" for k in ("container", "pod", "pod_qos", "slurm_job")], expected)
 
     def test_by_systemd(self):
-        """Into a scope that is made for a running process, and into a unit that was there."""
+        """systemd moves a process into a new scope, and into an existing unit."""
         c = self.client()
         path, pid = self.client_of(c), self.pid(c)
         self.set("gpu-batch.slice", Priority=-3)
@@ -243,7 +242,7 @@ class Moves(Case):
         self.assertEqual(self.get("Priority", path, CLIENT), 0)
 
     def test_job(self):
-        """A job goes where its processes go: they stay in it."""
+        """Processes of a job stay in it when they move; the client's unit and slice change."""
         maker = subprocess.Popen(["sleep", "infinity"])
         self.sleepers.append(maker)
         token, _ = self.call("CreateJob", "sa{sv}utt", "far", {}, *process_id(maker.pid), 0)
@@ -272,19 +271,20 @@ class Moves(Case):
         run("systemctl", "stop", "holder.service")
 
     def test_user_with_many_cgroups(self):
-        """One has a fourth of the 65536 that are watched, which Degraded says; what is others' is watched as ever."""
+        """One user's watched cgroups are limited to a fourth of the 65536; beyond that Degraded says so. Cgroups of
+        other users are still watched."""
         c = self.client("--uid=daemon", "-p", "Delegate=yes")
         many = self.client("--uid=games", "-p", "Delegate=yes", program=("/usr/bin/python3", "-c", MANY))
         uid = run("id", "-u", "games").strip()
-        until(lambda: [d for d in self.get("Degraded") if f"cgroups of user {uid}: " in d], "Degraded to say it")
+        until(lambda: [d for d in self.get("Degraded") if f"cgroups of user {uid}: " in d], "Degraded to say so")
         self.assertEqual(len(self.get("Degraded")), 1)
         put(self.pid(c), f"/system.slice/{c.unit}/inner")
         self.wait_for_group(self.client_of(c), f"/system.slice/{c.unit}/inner")
         many.end()
-        until(lambda: not self.get("Degraded"), "it to be over")
+        until(lambda: not self.get("Degraded"), "Degraded to be empty")
 
     def test_cgroups_that_come_and_go(self):
-        """Leave no watch behind."""
+        """Cgroups that are removed leave no watch behind."""
         self.client()
         before = until(self.n_watches, "cgroups to be watched")
         for i in range(300):
@@ -292,7 +292,7 @@ class Moves(Case):
             os.rmdir(f"{ROOT}/moves/gone/{i}")
         os.rmdir(ROOT + "/moves/gone")
         os.makedirs(ROOT + "/moves/last")
-        until(lambda: self.n_watches() <= before + 10, "watches of what is gone to end")
+        until(lambda: self.n_watches() <= before + 10, "the watches of removed cgroups to end")
 
     @staticmethod
     def n_watches():
@@ -304,7 +304,7 @@ class Moves(Case):
         return n
 
     def test_restart(self):
-        """Moved before and while the service is away."""
+        """Moves before a restart, and moves while the service is down, are both known after it."""
         c = self.client()
         path, pid = self.client_of(c), self.pid(c)
         put(pid, "/moves/a")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Containers of containerd 2: NRI brings our CDI device to those of pods, by an annotation, and ctr applies it itself.
+"""Containers of containerd 2 get our CDI device: those of pods through NRI, by an annotation, and ctr's by an option.
 
-NRI's own device injector is in no package. nri-injector does its part here; by hand another, which XSCHED_TEST_INJECTOR
-names, with the annotation that it knows in XSCHED_TEST_INJECTOR_KEY."""
+Debian has no package of NRI's own device injector, so nri-injector stands in for it. To test another one,
+XSCHED_TEST_INJECTOR names it, and XSCHED_TEST_INJECTOR_KEY the annotation that it reads."""
 
 import os
 import subprocess
@@ -25,7 +25,7 @@ def containerd_says(text):
 
 
 def start_injector():
-    """It is there when containerd says so."""
+    """Starts the injector, and waits until containerd logs that it has registered."""
     before = containerd_says("connected and synchronized")
     run("systemctl", "start", "injector")
     until(lambda: containerd_says("connected and synchronized") > before, "the injector to register")
@@ -52,13 +52,14 @@ class ByAnnotation(KubeletCase):
         run("systemctl", "stop", "injector")
 
     def has_shim(self, container):
-        """Whether what CDI mounts is in it."""
+        """Returns whether the container has CDI's mount."""
         lines = [line.split() for line in run("ctr", "-n", "k8s.io", "tasks", "list").splitlines()]
         (pid,) = [line[1] for line in lines if line[0] == container]
         return bool(os.listdir(f"/proc/{pid}/root/opt"))
 
     def test_pods(self):
-        """By both drivers: registered, in the class of the device, which goes before what matches."""
+        """With both cgroup drivers, pods are registered in the class of their device, which overrides matching
+        classes."""
         for driver in TREES:
             with self.subTest(driver):
                 self.runtime.channel.close()
@@ -83,23 +84,23 @@ class ByAnnotation(KubeletCase):
                 self.setUp()
 
     def test_all_containers_of_a_pod(self):
-        """By the annotation that older injectors know; the class is the namespace's."""
+        """The annotation that older injectors read works, too. Here the class is the namespace's."""
         self.make("systemd", "research-7", {f"{OLD_KEY}/pod": "- xsched.org/class=default\n"})
         self.settle(self.client_there_is(), (30, "20-research"))
 
     def test_not_asked_for(self):
-        """What is said of another container counts for that one."""
+        """An annotation about another container of the pod does not apply."""
         container = self.make("systemd", "research-7", {f"{KEY}/container.web": BATCH}, command=("sleep", "infinity"))
         self.assertFalse(self.has_shim(container))
 
     def test_no_such_device(self):
-        """The container is not made, and the engine says which device it is."""
+        """A container with an unknown device is not made, and containerd names the device."""
         with self.assertRaises(grpc.RpcError) as caught:
             self.make("systemd", "research-7", {f"{KEY}/pod": "- xsched.org/class=nowhere\n"})
         self.assertIn("unresolvable CDI devices xsched.org/class=nowhere", caught.exception.details())
 
     def test_without_injector(self):
-        """Without it containers start, and are not scheduled; who is scheduled stays so."""
+        """Without the injector, containers start without being scheduled; those that are scheduled stay so."""
         said, sleep = {f"{KEY}/pod": BATCH}, ("sleep", "infinity")
         self.make("systemd", "research-1", said)
         client = self.client_there_is()
@@ -111,7 +112,7 @@ class ByAnnotation(KubeletCase):
 
 
 class ByCtr(PodCase):
-    """--device= of ctr is for CDI, too."""
+    """ctr --device= takes CDI devices, too."""
 
     @classmethod
     def setUpClass(cls):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The Debian package: installed it runs, upgraded it keeps its clients, purged it leaves nothing."""
+"""The Debian packages: the service runs after installation, keeps its clients over an upgrade, and a purge leaves
+nothing behind."""
 
 import glob
 import os
@@ -16,7 +17,7 @@ ENVIRONMENT = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
 
 
 PLACES = ("/boot", "/etc", "/home", "/opt", "/run", "/srv", "/usr", "/var")
-# What a system that runs changes by itself, and what the package manager keeps for itself.
+# Directories that a running system, or the package manager, changes by itself.
 NOT_OURS = (
     "/run/credentials",
     "/run/dbus",
@@ -48,12 +49,12 @@ def dpkg(*args):
 
 
 class Package(Case):
-    """In this order: each test goes on where the one before it ended."""
+    """The tests run in this order: each goes on from where the one before it ended."""
 
     @classmethod
     def setUpClass(cls):
-        # Images for containers have a policy that starts nothing. And man-db reads all manuals of the system after each
-        # package, if this file says so.
+        # policy-rc.d in container images keeps services from being started. auto-update makes man-db read all manuals
+        # of the system after each installation.
         for path in ("/usr/sbin/policy-rc.d", "/var/lib/man-db/auto-update"):
             if os.path.exists(path):
                 os.unlink(path)
@@ -98,7 +99,7 @@ class Package(Case):
             [],
             done.stdout,
         )
-        # At the first try: the bus has read which user may take the name.
+        # No restart was needed: the bus has already read which user may own the name.
         self.assertEqual(
             (show("xsched", "ActiveState"), show("xsched", "NRestarts")), ("active", "0"), inside.log_tail()
         )
@@ -137,7 +138,7 @@ class Package(Case):
         self.assertEqual(c.ask("run 1"), "ran")
 
     def test_4_as_a_distribution_tests_it(self):
-        """As autopkgtest does it, which wants a mirror: each test of debian/tests/control, with what it depends on."""
+        """Runs each test of debian/tests/control, with its dependencies, as autopkgtest does, which needs a mirror."""
         with open("/mnt/source/debian/tests/control", encoding="utf-8") as f:
             stanzas = [dict(i.split(": ", 1) for i in stanza.splitlines()) for stanza in f.read().strip().split("\n\n")]
         self.assertEqual([s["Tests"] for s in stanzas], ["service", "library"])
@@ -149,7 +150,7 @@ class Package(Case):
             self.assertTrue(os.access(test, os.X_OK), test)
             self.assertEqual(run(test, env={**ENVIRONMENT, "PYTHONDONTWRITEBYTECODE": "1"}), f"{s['Tests']}: passed\n")
 
-    def test_5_purged_it_leaves_only_what_is_not_its_own(self):
+    def test_5_a_purge_leaves_only_the_administrators_files(self):
         with open("/etc/xsched/classes.d/mine.class", "w", encoding="utf-8") as f:
             f.write("[Class]\nPriority=1\n")
         self.check_devices_of_containers()
@@ -181,8 +182,8 @@ class Package(Case):
             self.assertIn("xsched.org/class=batch", done.stderr)
 
     def check_devices_of_containers(self):
-        """They go with the package, so that an engine says what it lacks, and others' stay; those that stand in stay
-        until the package is purged."""
+        """Our CDI devices go with the package, so that an engine says that they are missing; others' devices stay.
+        Those of --stand-in stay until the purge."""
 
         def generate(*options):
             run("xschedctl", "cdi", "generate", *options)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The page for Cockpit, in a real browser: by way of Cockpit's own login, as an administrator and as a user."""
+"""The page for Cockpit in a real browser, logged in by Cockpit's own page, as an administrator and as a user."""
 
 import glob
 import json
@@ -18,7 +18,7 @@ from page_changes import Changes  # noqa: F401  pylint: disable=unused-import
 
 HOSTILE = "<script>window.pwned = 1<|script><img src=x onerror=window.pwned=1>\x1b[31m \u202e\"'"
 
-# In a delegated cgroup: 200 groups, and one of the name that it is given; one of them does something.
+# In a delegated cgroup, this makes a group with a given name and 200 others, with a client each; two of them have work.
 MANY = """
 import os, subprocess, sys
 with open("/proc/self/cgroup") as f:
@@ -53,14 +53,14 @@ for p in many:
     assert p.wait() == 0
 """
 
-# Cgroups as engines make them: a scope in a slice, or what is made below one.
+# Cgroups as container engines and Slurm make them: a scope in a slice, or a cgroup below one.
 ID, POD = "0123456789abcdef" * 4, "8f1d4e2a_0c3b_4b6f_9d2e_5a7c1e0b9f33"
 SLURM = """
 own=/sys/fs/cgroup$(sed -n 's/^0:://p' /proc/self/cgroup)/job_4711/step_0
 mkdir -p "$own" && echo $$ >"$own/cgroup.procs" && shift && exec "$@"
 """
 ENGINES = [
-    # unit, slice, program before, end of the group's name, what its row says
+    # unit, slice, command before the client's, end of the group's name, text of its row
     (f"libpod-{ID}", "machine", (), f"/libpod-{ID}.scope", "container podman 0123456789ab"),
     (f"cri-containerd-{ID}", f"kubepods-pod{POD}", (), f"/cri-containerd-{ID}.scope", f"pod {POD.replace('_', '-')}"),
     ("slurmstepd", "system", ("--", "sh", "-c", SLURM, "sh"), "/job_4711/step_0", "Slurm job 4711.0"),
@@ -68,7 +68,7 @@ ENGINES = [
 
 METRICS = "/usr/libexec/xsched-metrics"
 
-# Five times a table as large as the one of 200 groups, laid out and thrown away.
+# Lays out a copy of the page's table, and removes it again, five times.
 YARDSTICK = """
 (() => {
     for (let n = 0; n < 5; n++) {
@@ -114,7 +114,7 @@ import("./change.js").then(async ({ ChangeDialog }) => {
 
 
 def answer_errors(bus):
-    """In the place of the service, until its connection ends."""
+    """Answers each call with an error, in place of the service, until the connection ends."""
     dbus = inside.dbus
     try:
         while True:
@@ -127,10 +127,11 @@ def answer_errors(bus):
 
 
 class Page(PageCase):
-    # --- what is shown ---
+    # --- display ---
 
     def test_1_in_the_shell(self):
-        """Cockpit's own menu leads to it; what it is, its header says: no inline code, and it means it."""
+        """Cockpit's menu leads to the page, the content security policy forbids inline code, and links and languages
+        work."""
         c = self.client(unit="train.service")
         self.assertEqual(c.ask("stream"), "streaming")
         tab = self.opened()
@@ -161,7 +162,7 @@ class Page(PageCase):
         self.assertRegex(refused, "script-src")
         self.assertIsNone(tab.js("window.pwned"))
 
-        # Its links lead to Cockpit's own pages; all of it in the person's language.
+        # In the user's language; and links lead to Cockpit's own pages.
         tab.js("document.cookie = 'CockpitLang=de-de; path=/'")
         tab.go(f"{ORIGIN}/xsched")
         entry = "[...document.querySelectorAll('#host-apps a')].find(a => a.innerText === 'GPU-Planung')"
@@ -184,18 +185,18 @@ class Page(PageCase):
             tab.js(f"{item}.click()")
             tab.until(f"location.href === {json.dumps(f'{ORIGIN}/{place}')}", place)
             there = f"document.querySelector('iframe[name$=\"/{place.split('#')[0]}\"]')?.contentDocument?.body"
-            tab.until(f"{there}?.innerText.includes('{says}')", f"{link}: it is shown")
+            tab.until(f"{there}?.innerText.includes('{says}')", f"{link}: the page behind it")
         tab.js("document.cookie = 'CockpitLang=en-us; path=/'")
         c.ask("rest")
 
     def test_1_rows_and_sensors(self):
-        """What a group is, by its cgroup; and what the driver says of the device."""
+        """A row says which container, pod or job its cgroup is; the device's sensors are shown."""
         for unit, place, before, _, _ in ENGINES:
             scope = ["systemd-run", "--scope", "--quiet", "--collect", f"--unit={unit}.scope", f"--slice={place}.slice"]
             self.client(unit=f"{unit}.scope", command=[*scope, "-p", "Delegate=yes", *before])
         other = "pci:0000:02:00.0"
         self.client(device=other)
-        # What measures is broken for a while: it is tried again.
+        # The program that measures fails at first: it is tried again.
         os.chmod(METRICS, 0)
         try:
             tab = self.opened()
@@ -215,7 +216,7 @@ class Page(PageCase):
             ("Power", "212 W"),
         ):
             self.assertEqual(said[name], value)
-        # With several devices, too, one call a second.
+        # There is one call a second, with several devices, too.
         until(lambda: other in self.measured(tab), "the other one to be measured")
         calls = [(at, c) for at, c in tab.bus_calls() if c[1].startswith(inside.NAME)]
         gaps = [(b - a, c) for (a, _), (b, c) in zip(calls, calls[1:])]
@@ -223,18 +224,18 @@ class Page(PageCase):
         self.check_clean(tab)
 
     def measured(self, tab):
-        """Ids of the devices that the page has had measured, in their order."""
+        """Returns the ids of the devices that the page has had measured, in order."""
         paths = {d[-1]: d[0] for d in self.call("ListDevices")[0]}
         return [paths[c[0]] for _, c in tab.bus_calls() if c[2] == "Measure"]
 
-    # --- what may come ---
+    # --- use, errors and attacks ---
 
     def test_6_keyboard(self):
         c = self.client(unit="keys.service", queues=2)
         tab = self.opened()
         tab.until(self.cell("keys.service", "name"))
         focus = "document.activeElement?.dataset?.key"
-        # Other tests' groups go as systemd sees them go.
+        # Groups of earlier tests disappear only when systemd notices.
         tab.until("[...document.querySelectorAll('tr.group')].at(-1).dataset.key.endsWith('/keys.service')", "the last")
         tab.js("document.querySelector('input[type=search]').focus()")
         tab.key("Tab")
@@ -270,7 +271,7 @@ class Page(PageCase):
             self.assertIn(name, actions)
         self.assertEqual(tab.names("treegrid"), ["Groups"])
 
-        # Rows that come and go take the focus from no other; where its own goes, another has it.
+        # The focus stays on its row when others come and go; when the row itself goes, another one gets it.
         tab.js("window.row = document.activeElement")
         above, again = (self.client(unit=unit) for unit in ("above.service", "again.service"))
         for unit in ("above.service", "again.service"):
@@ -287,17 +288,18 @@ class Page(PageCase):
         self.check_clean(tab)
 
     def test_7_gone_and_back(self):
-        """Stopped it stays so, and the page offers to start it; killed it is back by itself, and so is the page."""
+        """A stopped service stays stopped, and the page offers to start it. A killed one comes back, and so does the
+        page."""
         c = self.client(unit="stays.service")
         tab = self.opened()
         tab.until(self.cell("stays.service", "name"))
         self.menu(tab, "stays.service", "Change…")
         tab.type("#change-Weight", "70")
-        tab.until("document.querySelector('.preview table')", "what that would do")
+        tab.until("document.querySelector('.preview table')", "the preview")
         run("systemctl", "stop", "xsched")
-        tab.until("document.querySelector('.empty-state')?.innerText.includes('does not run')", "it says so")
+        tab.until("document.querySelector('.empty-state')?.innerText.includes('does not run')", "the page to say so")
         tab.click("dialog footer button")
-        tab.until("document.querySelector('dialog .error')?.innerText.includes('does not run')", "nor does the dialog")
+        tab.until("document.querySelector('dialog .error')?.innerText.includes('does not run')", "the dialog to say so")
         tab.key("Escape")
         tab.until("!document.querySelector('dialog')", "the dialog to close")
         self.check_looks(tab, "gone")
@@ -305,33 +307,33 @@ class Page(PageCase):
         tab.js("new Promise(done => setTimeout(done, 1500))")  # more than a turn of the page
         self.assertEqual([c for _, c in tab.bus_calls()[sent:]], [])
         self.assertEqual(show("xsched", "ActiveState"), "inactive")
-        # What keeps it from starting is said, and where to read more.
+        # The page says why the service does not start, and links to the journal.
         inside.drop_in("xsched.service", "broken", "[Service]\nExecStart=\nExecStart=/bin/false\nRestart=no\n")
         tab.click(".empty-state .primary")
         why = "It could not be started: xsched.service has failed, with the result 'exit-code'"
         tab.until(f"document.querySelector('.empty-state .error').innerText === {json.dumps(why)}", "the reason")
         self.assertTrue(tab.js("document.querySelector('.empty-state .journal').checkVisibility()"))
-        # Somebody else who opens the page is told, too. Then without a directory to keep anything in.
+        # A newly opened page says so, too. Then the service starts without a state directory.
         tab.go(PAGE)
         tab.until("document.querySelector('.empty-state .error')?.innerText.startsWith('xsched.service has failed')")
         os.unlink("/run/systemd/system/xsched.service.d/broken.conf")
         inside.drop_in("xsched.service", "stateless", "[Service]\nStateDirectory=\n")
         tab.click(".empty-state .primary")
         until(lambda: show("xsched", "ActiveState") == "active", "it to be started")
-        tab.until(self.cell("stays.service", "name"), "the page is back, with the client that has come back")
+        tab.until(self.cell("stays.service", "name"), "the page with the client")
         self.assertFalse(self.get("CanStore"))
         self.menu(tab, "stays.service", "Change…")
-        tab.until("document.querySelector('input[value=stored]')?.disabled", "nothing to be kept for good")
+        tab.until("document.querySelector('input[value=stored]')?.disabled", '"for good" to be disabled')
         self.assertIn("no directory to keep settings in", tab.text("dialog"))
         tab.key("Escape")
         tab.until("!document.querySelector('dialog')", "the dialog to close")
         os.unlink("/run/systemd/system/xsched.service.d/stateless.conf")
         run("systemctl", "daemon-reload")
         run("systemctl", "restart", "xsched")
-        tab.until(self.cell("stays.service", "name"), "the page is back")
+        tab.until(self.cell("stays.service", "name"), "the page to be back")
         self.assertTrue(self.get("CanStore"))
 
-        # Killed while it is asked what a change would do, it is asked again once it is back.
+        # If the service is killed during the preview of a change, the page asks again once it is back.
         self.menu(tab, "stays.service", "Change…")
         tab.until("document.querySelector('dialog[open] .preview p')", "the dialog")
         seen = "window.seen"
@@ -342,27 +344,28 @@ class Page(PageCase):
         run("systemctl", "kill", "--kill-whom=main", "--signal=STOP", "xsched")
         tab.type("#change-Weight", "80")
         run("systemctl", "kill", "--signal=KILL", "xsched")
-        tab.until(f"{seen} > 0", "that it is gone")
-        tab.until(self.cell("stays.service", "name"), "the page is back by itself")
+        tab.until(f"{seen} > 0", "the page to notice that the service is gone")
+        tab.until(self.cell("stays.service", "name"), "the page to be back by itself")
         self.agree(tab)
         self.assertEqual(self.weight("stays.service"), 80)
         self.call("ResetGroup", "st", "stays.service", 0)
 
-        # A channel that the bridge closes is opened again, though the service is there all the time.
+        # If Cockpit's bridge closes a channel while the service runs, the page opens it again.
         name = f'"name":"{inside.NAME}"'
         for closed in (name, '"name":"org.freedesktop.DBus"'):
             sent = len(tab.bus_calls())
             tab.close_channel(closed)
             tab.until(f"document.querySelector('#page[aria-busy=false]') && {self.cell('stays.service', 'name')}")
-            until(lambda: len(tab.bus_calls()) > sent + 2, "it asks again")
+            until(lambda: len(tab.bus_calls()) > sent + 2, "the page to call the service again")
         run("systemctl", "stop", "xsched")
-        tab.until("document.querySelector('.empty-state')", "it still hears when it is gone")
+        tab.until("document.querySelector('.empty-state')", "the page to notice that the service is gone")
         run("systemctl", "start", "xsched")
-        tab.until(self.cell("stays.service", "name"), "the page is back")
+        tab.until(self.cell("stays.service", "name"), "the page to be back")
         c.end()
 
     def test_7_late_and_errors(self):
-        """A service that does not answer, or not as it should, is named; what was known stays, and goes on with it."""
+        """The page says if the service does not answer, or answers with errors. It keeps what it shows, and goes on
+        with the service."""
         c = self.client(unit="stays.service")
         tab = self.opened("carol")
         tab.until(self.cell("stays.service", "name"))
@@ -370,40 +373,38 @@ class Page(PageCase):
         run("systemctl", "kill", "--kill-whom=main", "--signal=STOP", "xsched")
         sent = len(tab.bus_calls())
         try:
-            tab.until(
-                f"{silent}.checkVisibility() && {silent}.innerText.includes('has not answered for')", "so it says"
-            )
-            self.assertLessEqual(len(tab.bus_calls()[sent:]), 1, "nothing is asked again meanwhile")
+            tab.until(f"{silent}.checkVisibility() && {silent}.innerText.includes('has not answered for')", "the note")
+            self.assertLessEqual(len(tab.bus_calls()[sent:]), 1, "the page makes no more calls meanwhile")
             self.assertTrue(tab.js(f"!!{self.cell('stays.service', 'name')}"))
         finally:
             run("systemctl", "kill", "--kill-whom=main", "--signal=CONT", "xsched")
-        tab.until(f"{silent}.hidden", "it answers")
+        tab.until(f"{silent}.hidden", "the note to go")
 
         run("systemctl", "stop", "xsched")
-        tab.until("document.querySelector('.empty-state')", "it is gone")
+        tab.until("document.querySelector('.empty-state')", "the page to notice that the service is gone")
         with inside.dbus.Connection(inside.SYSTEM_BUS) as other:
             other.bus("RequestName", "su", inside.NAME, 4)
             threading.Thread(target=answer_errors, args=(other,), daemon=True).start()
             said = "document.querySelector('.empty-state').innerText"
             try:
-                tab.until(f"{said}.includes('answers with an error: no <b>memory</b>')", "so it says")
+                tab.until(f"{said}.includes('answers with an error: no <b>memory</b>')", "the error")
             finally:
                 other.socket.shutdown(socket.SHUT_RDWR)
         run("systemctl", "start", "xsched")
-        tab.until(self.cell("stays.service", "name"), "the page is back")
+        tab.until(self.cell("stays.service", "name"), "the page to be back")
         c.end()
 
     def test_9_hostile_and_many(self):
-        """200 groups, one of them called as an attacker would: text, as all others; and the page stays quick, by the
-        yardstick of what such a table costs when it is made anew. Meanwhile a user tries the demonstration."""
+        """The page shows 200 groups, and one with a hostile name as plain text. It stays quick: the yardstick is the
+        time to make such a table anew. Meanwhile a user tries the demonstration."""
         tries = self.opened("carol")
-        # Who leaves early leaves nothing.
+        # A demonstration that is left early leaves nothing behind.
         tries.click(".try-it")
         tries.click(".run-it")
         demos = lambda: run("pgrep", "--uid=carol", "--full", "xsched-demo", status=None).split()
         until(lambda: len(demos()) > 2 and glob.glob("/tmp/tmp.*"), "the demonstration to run")
         tries.key("Escape")
-        until(lambda: not demos() and not glob.glob("/tmp/tmp.*"), "nothing to be left of it")
+        until(lambda: not demos() and not glob.glob("/tmp/tmp.*"), "its processes and files to be gone")
         tries.until("!document.querySelector('dialog')")
         tries.click(".try-it")
         tries.click(".run-it")
@@ -429,16 +430,16 @@ class Page(PageCase):
         self.assertEqual(many.stdout.readline(), "started\n")
         tab = self.opened()
         rows = "document.querySelectorAll('tr.group')"
-        tab.until(f"{rows}.length > 200", "all of them")
+        tab.until(f"{rows}.length > 200", "all groups")
         tab.until("document.querySelectorAll('.legend li').length >= 2", "the legend")
 
-        # As text: nothing of it is an element, and nobody sees what turns the text around.
+        # The name makes no elements, and its control characters are not shown as such.
         shown = tab.js(f"[...{rows}].map(r => r.querySelector('.label').innerText).find(t => t.includes('script'))")
         self.assertIn("<script>", shown)
         self.assertNotRegex(shown, "[\x00-\x1f\u202e]")
         self.assertEqual(tab.js("document.querySelectorAll('main script, main img, main iframe').length"), 0)
         self.assertIsNone(tab.js("window.pwned"))
-        # The service escapes names itself. What it may pass on one day, or another program's does, the page makes text.
+        # The service escapes names itself. The page also escapes what the service, or another program, does not.
         self.assertEqual(
             tab.js(
                 "import('./dom.js').then(d => d.el('p', { title: 'a\\u202eb' }, '<b>\\u001b[31m\\u0000').outerHTML)"
@@ -458,7 +459,7 @@ class Page(PageCase):
             self.assertEqual(tab.js("document.querySelectorAll('dialog script, dialog img').length"), 0)
             tab.key("Escape")
             tab.until("!document.querySelector('dialog')")
-        # And in words for who cannot see it.
+        # The name is in the accessible names, too.
         self.assertTrue(any("<script>" in name for name in tab.names("button")))
         self.check_looks(tab, "many")
         tab.size(400, 900)
@@ -470,7 +471,7 @@ class Page(PageCase):
         tab.key("Escape")
         tab.size(1280, 1000)
 
-        # As carol, who has nothing left of it afterwards.
+        # The demonstration runs as carol, and leaves nothing behind.
         tries.until("document.querySelector('.plot img')?.naturalWidth > 300", "the plot")
         self.assertRegex(tries.text(".output"), "shared with xsched")
         self.assertEqual(glob.glob("/tmp/tmp.*"), [])
@@ -478,7 +479,7 @@ class Page(PageCase):
         tries.key("Escape")
         self.check_clean(tries)
 
-        # Five turns, against as many tables of this size.
+        # Five turns of the page are compared with making five tables of this size.
         before, sent, began = self.busy(tab), len(tab.bus_calls()), time.monotonic()
         while len(tab.bus_calls()) - sent < 5:
             tab.js("new Promise(done => setTimeout(done, 1000))")
@@ -498,7 +499,7 @@ class Page(PageCase):
         self.assertEqual(many.returncode, 0)
 
     def busy(self, tab):
-        """Seconds of the page's main thread."""
+        """Returns the seconds that the page's main thread was busy."""
         metrics = tab.call("Performance.getMetrics")["metrics"]
         return next(m["value"] for m in metrics if m["name"] == "TaskDuration")
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The picture of the last minutes, in a booted system: of real kernels, as an ordinary user sees it, with whatever
-names users give."""
+"""xschedctl plot, the picture of the last minutes, in a booted system: with real kernels, as an ordinary user, and with
+hostile names of groups."""
 
 import glob
 import json
@@ -23,8 +23,8 @@ TIMES = {
     "service_wait_usec": "ServiceWaitUSec",
 }
 
-# In a delegated cgroup: a group of the name that it is given, and more than anybody reads, of names as long as they may
-# be; each does something.
+# In a delegated cgroup, this makes a group with a given name, and more groups than the picture lists, with long names.
+# All have a client with work.
 NAMES = r"""
 import os, subprocess, sys
 with open("/proc/self/cgroup") as f:
@@ -85,8 +85,8 @@ class Plot(Case):
         return ElementTree.fromstring(self.as_user("carol", "xschedctl", "plot", *args))
 
     def test_real_kernels(self):
-        """Two tenants with kernels on a CPU: what the record has, and the picture shows, is what was counted for
-        each."""
+        """With two tenants with kernels on a CPU, the record and the picture have the times that were counted for
+        them."""
         tenants = [
             subprocess.Popen(
                 [
@@ -127,19 +127,18 @@ class Plot(Case):
         after = self.counters(groups)
         for group in groups:
             for key in TIMES:
-                # What came since the last reading is not in it yet: that is a second, and however long it took to ask.
+                # The record lacks the time since its last reading: a second, and the time of the call.
                 self.assertLessEqual(have[group][key], after[group][key] + 2, key)
                 self.assertGreaterEqual(have[group][key], before[group][key] - 3_000_000, key)
-        # Told to end, they have done what they said, or they fail.
+        # The tenants end with an error if any result is wrong.
         for t in tenants:
             out, _ = t.communicate(timeout=120)
             self.assertEqual(t.returncode, 0, inside.log_tail())
             self.assertGreater(int(out), 0)
         until(lambda: self.get("NClients") == 0, "the clients to go")
 
-        # They are gone, and what they have done stays: more than what was counted when somebody looked, and all of it
-        # in the picture.
-        until(lambda: all(self.sums()[g]["run_usec"] >= after[g]["run_usec"] for g in groups), "the rest of it")
+        # The record still has all of their time, and so has the picture.
+        until(lambda: all(self.sums()[g]["run_usec"] >= after[g]["run_usec"] for g in groups), "the rest of the time")
         said, samples = self.sums(), self.samples()
         self.assertGreater(said[groups[0]]["run_usec"], said[groups[1]]["run_usec"])
         self.assertGreater(said[groups[1]]["wait_usec"], 0)
@@ -157,7 +156,7 @@ class Plot(Case):
         }
 
     def legend(self, picture):
-        """{name: percent}"""
+        """Returns the legend of a picture: {name: percent}."""
         return {
             line.find(f"{SVG}title").text: float(line.text.split("%")[0])
             for line in picture.iter(f"{SVG}text")
@@ -229,7 +228,7 @@ class Plot(Case):
             )
 
     def test_a_file_of_ones_own(self):
-        """Written with the rights of who asks: nothing of the service's is."""
+        """xschedctl writes the file with the rights of its caller; the service writes none."""
         user("carol")
         self.as_user("carol", "xschedctl", "plot", "-o", "/home/carol/x.svg")
         ElementTree.parse("/home/carol/x.svg")
@@ -248,7 +247,7 @@ class Plot(Case):
         run("systemctl", "restart", "xsched")
         self.assertNotEqual(show("xsched", "MainPID"), pid)
         self.assertTrue(all(s["begin_usec"] >= last - 1_000_000 for s in self.samples()))
-        until(lambda: self.samples(), "it goes on")
+        until(lambda: self.samples(), "the record to go on")
         for each in (c, other):
             self.assertRegex(each.ask("rest"), re.compile(r"^\d+ \d+$"))
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Containers of podman, with runc, that name one of our CDI devices.
 
-By hand with another runtime, which XSCHED_TEST_RUNTIME names: crun wants CAP_SYS_RESOURCE, which not every machine that
-runs tests gives."""
+XSCHED_TEST_RUNTIME can name another runtime. It is not crun by default, because that needs CAP_SYS_RESOURCE, which not
+every test machine has."""
 
 import glob
 import json
@@ -38,7 +38,7 @@ AS_USER = (
     "--",
 )
 STORAGE = '[storage]\ndriver = "vfs"\nrunroot = "/run/containers/storage"\ngraphroot = "/run/graph"\n'
-# Another vendor's, who preloads something, too.
+# Another vendor's CDI device, which preloads a library, too.
 OTHER = {
     "cdiVersion": "0.5.0",
     "kind": "example.com/gpu",
@@ -83,7 +83,7 @@ OPTIONS = (
 
 
 def container_of(group):
-    """crun has the processes in a cgroup below the container's."""
+    """Returns the container's cgroup: crun puts the processes into one below it."""
     return group.removesuffix("/container")
 
 
@@ -92,7 +92,7 @@ def directory_of(group):
 
 
 def attributes_of(group):
-    """What the hook has written down."""
+    """Returns the attributes that the hook has set on the container's cgroup."""
     directory, prefix = directory_of(group), "user.xsched."
     names = [n for n in os.listxattr(directory) if n.startswith(prefix)]
     return {n.removeprefix(prefix): os.getxattr(directory, n).decode() for n in names}
@@ -110,7 +110,7 @@ def podman(*options, image=IMAGE, command=()):
 
 
 class Box:
-    """A container in which the neighbour runs, until its standard input ends."""
+    """A container that runs the neighbour until its standard input ends."""
 
     n_made = 0
 
@@ -129,7 +129,7 @@ class Box:
             raise AssertionError(f"not ready: {line}{self.process.communicate()}\n{inside.log_tail()}")
 
     def end(self):
-        """Its exit status, and what it said on standard error. Ends the container."""
+        """Ends the container. Returns its exit status, and the lines of its standard error."""
         _, errors = self.process.communicate()
         return self.process.returncode, errors.splitlines()
 
@@ -143,14 +143,14 @@ class WithPodman(Case):
         write("/etc/xsched/xsched.conf.d/test.conf", "[Scheduler]\nStarveAfter=1h\n")
         run("systemctl", "restart", "xsched")
         run("xschedctl", "cdi", "generate")
-        # Who is not told of what container, and waits.
+        # A hook whose runtime never tells it the container.
         cls.waiting = subprocess.Popen(
             [HOOK, "createRuntime"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         )
 
     @classmethod
     def tearDownClass(cls):
-        """A hook ends in time, whatever its runtime does."""
+        """Checks that this hook has ended by itself."""
         output = cls.waiting.stdout.read()
         if (cls.waiting.wait(inside.DEADLINE), output) != (0, b""):
             raise AssertionError(f"status {cls.waiting.returncode}: {output}")
@@ -172,7 +172,7 @@ class WithPodman(Case):
         return box
 
     def registered(self):
-        """The one client that there is: (uid, command, group, path)."""
+        """Waits for the only client. Returns its (uid, command, group, path)."""
         until(lambda: self.get("NClients") == 1, "it to register")
         _, _, uid, command, group, path = self.call("ListClients")[0][0]
         return uid, command, group, path
@@ -181,7 +181,7 @@ class WithPodman(Case):
         return tuple(self.get(p, path, CLIENT) for p in ("Priority", "Class"))
 
     def settle(self, path, expected):
-        """systemd's answers come a moment after the client."""
+        """Waits for the expected settings: the service gets systemd's answers a moment after the client registers."""
         until(lambda: self.settings(path) == expected, f"{expected}, not {self.settings(path)}")
 
     def test_class(self):
@@ -191,7 +191,7 @@ class WithPodman(Case):
         self.assertEqual((uid, command), (0, "neighbour"))
         full = json.loads(run("podman", "inspect", box.name))[0]["Id"]
         self.assertEqual(self.get("Container", path, CLIENT), f"podman:{full}")
-        # At once, whatever systemd has still to tell: the hook has run before anything in the container.
+        # The class applies at once, without systemd's answers: the hook runs before the container does.
         self.assertEqual(at_once, (-50, "batch"))
         weights = {g[0]: self.get("Weight", g[-1], inside.GROUP) for g in self.call("ListGroups")[0]}
         self.assertEqual(weights[container_of(group)], 7)
@@ -202,8 +202,8 @@ class WithPodman(Case):
         self.assertEqual(status, 0, errors)
         self.assertEqual({e.split(": ", 1)[1] for e in errors if "connected to" in e}, {"connected to the service"})
         self.assertFalse([e for e in errors if "unscheduled" in e], errors)
-        self.assertFalse(glob.glob(f"{USR}/usr/lib/*/libsystemd.so*"), "all that without it")
-        until(lambda: not os.path.exists(directory_of(group)), "its cgroup to go, and all that was written there")
+        self.assertFalse(glob.glob(f"{USR}/usr/lib/*/libsystemd.so*"), "the image has no libsystemd")
+        until(lambda: not os.path.exists(directory_of(group)), "its cgroup to go, with the attributes")
 
     def rival(self):
         device = self.get("Device", self.call("ListQueues")[0][0][-1], QUEUE)
@@ -212,7 +212,7 @@ class WithPodman(Case):
         return high
 
     def check_held(self, path):
-        """None of its launches runs while a client with precedence runs."""
+        """Checks that the container launches nothing while a client with precedence runs."""
         high = self.rival()
         get = lambda name: self.get(name, path, CLIENT)
 
@@ -228,7 +228,7 @@ class WithPodman(Case):
         high.end()
 
     def check_paused(self, box, path):
-        """The tenant that has the device is paused: one of less precedence gets it."""
+        """Checks that a client of lower priority gets the device while the container is paused."""
         device = self.get("Device", self.call("ListQueues")[0][0][-1], QUEUE)
         run("podman", "pause", box.name)
         low = self.client(device=device)
@@ -267,7 +267,7 @@ class WithPodman(Case):
         self.settle(path, (50, "interactive"))
 
     def test_attributes_from_within(self):
-        """Root in a container raises himself only where the engine lets him write to the host's cgroupfs."""
+        """Root in a container can only set attributes if the engine lets it write to the host's cgroupfs."""
         script = "import os; os.setxattr('/sys/fs/cgroup', 'user.xsched.priority', b'77')"
         for options, written in (((), False), (("--systemd=always",), True), (("--privileged",), True)):
             with self.subTest(options):
@@ -276,7 +276,7 @@ class WithPodman(Case):
                 self.assertEqual("Read-only file system" in errors, not written, errors)
 
     def test_what_was_there_stays(self):
-        """The user's own variables, the image's own file, and another vendor's device, whose library is not there."""
+        """The user's variables stay, and so do another vendor's device, whose library is missing, and its preload."""
         with open("/etc/cdi/other.json", "w", encoding="ascii") as f:
             json.dump(OTHER, f)
         show_all = (
@@ -297,7 +297,7 @@ class WithPodman(Case):
         self.assertEqual((status, lines[:4]), (0, [SHIM, MISSING, "libmemusage.so /mine.so yes", "/dev/other"]), errors)
         self.assertGreater(int(lines[4]), 0)
         self.assertIn(SHIM, out.split("/dev/other")[1])
-        # What is left in the image is an empty file, where the engine mounts.
+        # The engine leaves an empty file in the image, on which it mounts.
         self.assertEqual(os.path.getsize(f"{IMAGE}/etc/ld.so.preload"), 0)
 
     def test_image_of_musl(self):
@@ -311,12 +311,12 @@ class WithPodman(Case):
                 self.assertEqual(podman(option, image=MUSL, command=("/opt/program",)), (0, "computed 0\n", ""))
 
     def test_read_only(self):
-        """Where the image cannot be written to."""
+        """The shim is preloaded in a read-only container, too."""
         status, out, errors = podman(DEVICE, "--read-only", command=("cat", "/etc/ld.so.preload"))
         self.assertEqual((status, out), (0, SHIM + "\n"), errors)
 
     def test_hostile_image(self):
-        """Names in it that lead out of it, or to what is no file."""
+        """An image whose ld.so.preload leads out of the image, or is no file, does no harm."""
         evil = "/run/evil"
         run("cp", "-a", IMAGE, evil)
         for what in ("ln -sfn ../../../../run/outside", "mkfifo", "mkdir"):
@@ -335,8 +335,8 @@ class WithPodman(Case):
         self.assertEqual(status, 0, errors)
 
     def test_restart_of_the_bus(self):
-        """The service goes and comes with the bus, and the container is there again: the same client, its class, held
-        or not as before."""
+        """After a restart of the bus, and of the service with it, the container is the same client with its class, and
+        is scheduled."""
         box = self.box(DEVICE)
         before = self.registered()
         pid = inside.show("xsched", "MainPID")
@@ -353,7 +353,8 @@ class WithPodman(Case):
         self.assertEqual(status, 0, errors)
 
     def test_devices_of_some_classes(self):
-        """xschedctl cdi generate CLASS: others have no device, and one that cannot have a name changes no file."""
+        """`xschedctl cdi generate CLASS` makes a device for this class and the default; with an impossible name it
+        changes no file."""
         with open(SPEC, encoding="utf-8") as f:
             before = f.read()
         self.addCleanup(write, SPEC, before)
@@ -372,7 +373,7 @@ class WithPodman(Case):
 
     @staticmethod
     def make_package(version, setting, directory):
-        """A small one, with a file below /etc."""
+        """Makes a small package with a file below /etc."""
         tree = f"/run/package-{version}"
         control = f"Package: example\nVersion: {version}\nArchitecture: all\nMaintainer: nobody\nDescription: none\n"
         write(f"{tree}/DEBIAN/control", control)
@@ -382,7 +383,7 @@ class WithPodman(Case):
         run("dpkg-deb", "--build", tree, directory)
 
     def test_image_of_packages(self):
-        """As the DaemonSet does it: the image by its Containerfile, and containers of it that install on the host."""
+        """The image of our Containerfile installs its packages on the host, as the DaemonSet does."""
         source, context = "/mnt/source/kubernetes", "/run/packages"
         shutil.copytree(source, context)
         self.make_package(2, "new", context)
@@ -395,7 +396,7 @@ class WithPodman(Case):
         self.addCleanup(self.clean_up_after_installation)
         options = ("--rm", "--network=none", "--pids-limit=0", "--log-driver=none", "--privileged", "--pid=host")
         mounts = (f"{USR}/usr:/usr:ro", f"{source}/base:/install:ro", f"{source}/base/classes:/classes:ro")
-        # The second time an upgrade is taken back, on a host where the file has been changed.
+        # The second run downgrades, on a host where the file was changed.
         for version, more in (("2", ()), ("1", ("/run/older:/packages:ro",))):
             run(
                 *base,
@@ -417,7 +418,7 @@ class WithPodman(Case):
         run("xschedctl", "cdi", "generate")
 
     def test_removed(self):
-        """Without us the engine says what it lacks; with devices that stand in, the container starts."""
+        """Without our CDI file the engine names the missing device; with that of --stand-in, the container starts."""
         run("mv", SPEC, "/run/spec")
         self.addCleanup(run, "mv", "/run/spec", SPEC)
         status, _, errors = podman(DEVICE, command=("true",))
@@ -438,7 +439,7 @@ class WithPodman(Case):
         self.check_rootless({"priority": "-5"}, -5)
 
     def check_rootless(self, annotations, priority):
-        """The class of the device would raise."""
+        """Checks that the device's class, which would raise the priority, does not apply to a user's container."""
         box = self.box(
             "--device=xsched.org/class=interactive",
             *(f"--annotation=xsched.org/{k}={v}" for k, v in annotations.items()),

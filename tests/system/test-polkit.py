@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Which user may do what, by the real polkitd and real users."""
+"""Permissions of users, with the real polkitd and real users."""
 
 import json
 import os
@@ -7,7 +7,7 @@ import os
 import inside
 from inside import CLIENT, DEVICE_ID, GROUP, NAME, SYSTEM_BUS, Case, run, show, until
 
-import attack  # from where inside.py looks
+import attack  # inside.py has added its directory to the path
 
 RULE = "/etc/polkit-1/rules.d/10-xsched-test.rules"
 BEYOND = ("/usr/bin/python3", "-B", "/mnt/source/tests/lib/beyond.py")
@@ -34,7 +34,7 @@ class Polkit(Case):
         self.pid = show(self.alice.unit, "MainPID")
 
     def as_user(self, user, *argv, allowed):
-        """The exit status says whether it was allowed; a refusal has to say so."""
+        """Runs a command as the user, and checks that it is allowed, or refused with a message that says so."""
         argv = ["systemd-run", "--quiet", "--pipe", "--wait", "--collect", f"--uid={user}", "--", *argv]
         if allowed:
             return run(*argv)
@@ -71,7 +71,7 @@ class Polkit(Case):
         self.assertEqual(self.get("UID", self.object, CLIENT), uid)
         self.set_priority("alice", -5, True)
         self.set_priority("alice", -9, True)
-        self.set_priority("alice", -8, True)  # what she has lowered she may take back
+        self.set_priority("alice", -8, True)  # she may raise it up to what it was before she lowered it
         self.set_priority("alice", 5, False)
 
     def test_reset_of_its_own(self):
@@ -122,7 +122,8 @@ class Polkit(Case):
         self.set_priority("bob", -1, False, self.client_of(bob))
 
     def attack(self, user):
-        """Every member of every object, in every wrong form and in the right one: alice's, root's, and the devices'."""
+        """Calls each member of each object, in each wrong form and in the right one, and checks that nothing changes.
+        The objects are alice's, root's, and the devices."""
         root = self.client_of(self.client())
         client = self.client_of(self.alice)
         victim = {
@@ -164,7 +165,7 @@ class Polkit(Case):
         self.attack("bob")
 
     def test_extra_argument(self):
-        """What every setter once took, of anybody, for anything."""
+        """Set() with an extra argument is refused. It once got past the check of permissions."""
         for path, interface in (
             (self.object, CLIENT),
             (next(g[-1] for g in self.call("ListGroups")[0] if g[0].endswith(self.alice.unit)), GROUP),
@@ -202,7 +203,7 @@ class Polkit(Case):
             self.assertEqual(self.get("Priority", path, interface), before)
 
     def test_without_polkit(self):
-        """The fall-back: root everything, everybody else only lowers what is his own."""
+        """Without polkit, root may do everything, and others can only lower settings of their own."""
         run("systemctl", "mask", "--runtime", "--now", "polkit")
         self.addCleanup(self.restart_polkit)
         self.addCleanup(run, "systemctl", "unmask", "--runtime", "polkit")
@@ -213,8 +214,8 @@ class Polkit(Case):
 
     @staticmethod
     def questions(monitor, users):
-        """Each question to polkit up to the mark about one of these names, and what was open when it was asked: (whose,
-        [whose])."""
+        """Returns (user, [users of the questions open then]) for each question to polkit about these names, up to the
+        mark."""
         open_, asked = {}, []
         while (m := monitor.next_message()).interface != MARK:
             if m.member == "CheckAuthorization":
@@ -225,9 +226,9 @@ class Polkit(Case):
                 open_.pop((m.destination, m.reply_to), None)
         return asked
 
-    def test_who_asks_much_is_one_of_many(self):
-        """Calls beyond one's rights, as many as may wait, of two processes: polkit has one question of theirs at a
-        time, so that another user's waits for no more."""
+    def test_one_question_of_a_user_at_a_time(self):
+        """While two processes of a user make as many forbidden calls as may wait, polkit gets one question about that
+        user at a time. So another user's question waits for only one."""
         monitor = inside.dbus.Connection(SYSTEM_BUS)
         self.addCleanup(monitor.close)
         answers = (f"type='{t}',sender='org.freedesktop.PolicyKit1'" for t in ("method_return", "error"))
@@ -242,13 +243,13 @@ class Polkit(Case):
         asked = self.questions(monitor, users)
         whose = [user for user, _ in asked]
         self.assertEqual(whose.count("oscar"), 20)
-        self.assertGreater(whose.count("bob"), 5, "there is an attack")
+        self.assertGreater(whose.count("bob"), 5, "too few questions for an attack")
         for user in "bob", "oscar":
             at_once = [others.count(user) for who, others in asked if who == user]
-            self.assertEqual(max(at_once), 0, "questions of this user that were open when the next was asked")
+            self.assertEqual(max(at_once), 0, "two questions about one user were open at a time")
 
-    def test_who_may_not_register_may_not_by_the_socket_either(self):
-        """The bus's own policy does not reach the socket. A rule of polkit does, by user or by group."""
+    def test_refused_registration_on_the_socket(self):
+        """The bus's own policy does not apply to the socket, but a rule of polkit does, by user or by group."""
         run("groupadd", "--force", "nogpu")
         run("usermod", "--append", "--groups=nogpu", "bob")
         self.write_rule(REFUSE)

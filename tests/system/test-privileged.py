@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Holds by privilege under the installed unit with the example's drop-in: what systemd grants of capabilities, system
-calls and directories is enough, and without it nothing is held. The driver is simulated in the service, its holders and
-the tenants; taking fds out of a process and tracing it is the kernel's own work."""
+"""Privileged holds under the installed unit: the capabilities, system calls and directories that the example's drop-in
+grants are enough, and without the drop-in nothing is held. The driver is simulated in the service, its holders and the
+tenants. Taking descriptors from a process, and tracing it, is done by the real kernel."""
 
 import os
 import re
@@ -24,8 +24,8 @@ STILL = 0.06
 
 
 def setUpModule():
-    """The world belongs to all: the tenants are not the service's user, and do not create it for one another."""
-    run("groupadd", "--system", "--force", "render")  # udev's
+    """Makes the simulator's directory writable for all users: the service and the tenants are different ones."""
+    run("groupadd", "--system", "--force", "render")  # usually made by udev's package
     before = os.umask(0)
     os.mkdir(WORLD)
     run("cat", "/sys/class/kfd/kfd/topology/generation_id", env={**os.environ, **ENVIRONMENT})
@@ -40,7 +40,7 @@ def status(pid):
 
 
 class Tenant(inside.Client):
-    """An ordinary user's process with a GPU queue that nothing else stops."""
+    """An ordinary user's process with a GPU queue that nothing but a privileged hold can stop."""
 
     def __init__(self):
         preload = [f"--setenv={k}={v}" for k, v in ENVIRONMENT.items()]
@@ -70,7 +70,7 @@ class Tenant(inside.Client):
 
 class Privileged(Case):
     mode = "criu"
-    comments = False  # whether what the example has for DBG_TRAP is wanted, too
+    comments = False  # whether to use the lines for DBG_TRAP, which the example has as comments
     drop_in = True
 
     def setUp(self):
@@ -100,7 +100,7 @@ class Privileged(Case):
         self.low.stands_still()
 
     def until_held_again(self):
-        """The other one is still ready."""
+        """Waits until the tenant is held again: the other client is still ready."""
         until(lambda: self.get("NClients") == 2, "both to be back")
         self.until_state("held")
 
@@ -114,7 +114,7 @@ class Privileged(Case):
         until(lambda: not self.named(), "no record is left")
 
     def named(self):
-        """Processes that the records name."""
+        """Returns the processes that the records name."""
         names = os.listdir(RECORDS) if os.path.isdir(RECORDS) else []
         return [int(n.split("-")[1]) for n in names if re.fullmatch(r"hold-\d+-\d+", n)]
 
@@ -154,7 +154,7 @@ class Criu(Privileged):
         self.finish()
 
     def test_all_killed(self):
-        """systemd's ExecStopPost= lets go: the unit stays down, so that the next start is not what does it."""
+        """ExecStopPost= undoes the holds. The unit does not restart here, so the next service cannot have done it."""
         inside.drop_in("xsched.service", "95-once", "[Service]\nRestart=no\n")
         try:
             self.hold()
@@ -202,7 +202,8 @@ class Debug(Privileged):
 
 
 class WithoutDropIn(Privileged):
-    """Asked for, and not granted: it is said, and nothing is held but by the gate, which this tenant does not heed."""
+    """Without the drop-in, the service logs that it lacks the capabilities, and holds only at the gate, which this
+    tenant does not pass."""
 
     drop_in = False
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""test-reboot.py STATE BOOT: what was stored in the first system holds in the second, and what was reset there does not
-in the third."""
+"""test-reboot.py STATE BOOT: settings stored in the first system apply in the second, and those reset there do not
+apply in the third."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ DIRECTORY = "/var/lib/xsched"
 
 
 class Reboot(SettingsCase):
-    """One test for each boot. The state directory is carried over by hand: everything else of the system is new."""
+    """A test for each boot. It copies the state directory from boot to boot; everything else of the system is new."""
 
     @classmethod
     def setUpClass(cls):
@@ -63,7 +63,7 @@ class Reboot(SettingsCase):
         run("xschedctl", "reset", f"device:{inside.DEVICE_ID}")
         chain = self.check_explained(c, ("override", 9))
         self.assertIn("stored for kept.service", chain[0]["detail"])
-        # In another slice it is the same unit; and a slice hands down what is stored for it.
+        # A runtime setting is gone; a slice passes its stored setting on to its units.
         self.check(self.client(unit="brief.service"), 0, "default", "default")
         other = self.client("--slice=kept.slice", unit="other.service")
         self.check(other, 3, "default", "slice")
@@ -76,7 +76,7 @@ class Reboot(SettingsCase):
         run("xschedctl", "reset", "kept.service")
         self.check(c, 3, "default", "slice")
         run("xschedctl", "set", "kept.slice", "weight=32")
-        # No process is there; a second time there is nothing to forget.
+        # Settings of a unit without processes can be reset once; then there are none left.
         run("xschedctl", "reset", "absent.service", status=1)
         run("xschedctl", "set", "--force", "absent.service", "weight=3")
         run("xschedctl", "reset", "absent.service")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""xschedctl on a terminal with a password, and of other hosts and containers."""
+"""xschedctl asks for a password on a terminal, and works on other hosts and in containers."""
 
 import json
 import os
@@ -21,7 +21,7 @@ class Password(Case):
 
     def setUp(self):
         super().setUp()
-        # It belongs to root alone: to change it takes the administrator.
+        # A client of root's: only an administrator may change it.
         self.root = self.client()
         self.pid = show(self.root.unit, "MainPID")
 
@@ -54,8 +54,8 @@ class Password(Case):
         self.assertFalse(self.get("Suspended", self.client_of(self.root), CLIENT))
         self.assertEqual(self.agents(), "")
 
-    def test_terminal_is_the_commands(self):
-        """A command has the terminal for itself: no agent is left beside it."""
+    def test_no_agent_beside_the_command(self):
+        """A command has the terminal to itself: the agent has ended before."""
         t = Terminal(
             "hold", "interactive", "--", "sh", "-c", "echo agents=$(pgrep -c pkttyagent); exit 5", user="alice"
         )
@@ -66,7 +66,7 @@ class Password(Case):
         self.assertEqual(t.wait(), 5)
 
     def test_is_not_asked_for(self):
-        """By root, in scripts, when told not to, and of who only looks or may do it anyway."""
+        """No password is asked for with --no-ask-password, by root, without a terminal, and for what anybody may do."""
         t = Terminal("--no-ask-password", "set", self.pid, "priority=8", user="alice")
         self.assertEqual(t.wait(), 1)
         self.assertRegex(t.text, r"\Axschedctl: [0-9]+: access denied: [^\n]*\n\Z")
@@ -87,8 +87,8 @@ class Password(Case):
         self.assertIn("access denied", done.stderr)
         self.assertEqual(self.priority(), 9)
 
-    def test_without_an_agent_to_be_had(self):
-        """What cannot be started is nothing to wait for."""
+    def test_without_an_agent(self):
+        """xschedctl does not wait for an agent that it cannot start."""
         agent = run("sh", "-c", "command -v pkttyagent").strip()
         os.rename(agent, agent + ".away")
         self.addCleanup(os.rename, agent + ".away", agent)
@@ -119,7 +119,7 @@ class Elsewhere(Case):
         until(lambda: self.get("NClients") == 0, "it to go")
 
     def test_host(self):
-        """By ssh, which is called as systemctl calls it; here it leads back to this host."""
+        """xschedctl calls ssh with the same arguments as systemctl does. Here a script leads back to this host."""
         write = "/tmp/ssh/ssh"
         inside.write(write, '#!/bin/sh\nprintf "%s\\n" "$@" >/tmp/ssh/arguments\nexec systemd-stdio-bridge\n')
         os.chmod(write, 0o755)
@@ -137,7 +137,7 @@ class Elsewhere(Case):
             self.ctl("-H", "gone", "list-clients", status=1, env=env).stderr,
             r"\Axschedctl: cannot reach the system bus of gone: [^\n]*\n\Z",
         )
-        # Nothing is known of the service there.
+        # The state of that service is unknown, which is another exit status than for a stopped one.
         self.assertRegex(
             self.ctl("-H", "gone", "status", status=3, env=env).stdout,
             r"\AUnknown: the system bus of gone cannot be reached: [^\n]*\n\Z",
@@ -157,7 +157,7 @@ class Elsewhere(Case):
             r"\Axschedctl: [^\n]*the system bus of nosuch[^\n]*\n\Z",
         )
 
-    def test_what_is_of_this_host(self):
+    def test_verbs_for_this_host_only(self):
         for argv in (["run", "true"], ["hold", "batch", "true"], ["check"], ["dump"], ["list-queues", "--kernel"]):
             for where in ("--host=x", "--machine=x"):
                 self.assertIn("is of this host", self.ctl(where, *argv, status=1).stderr)

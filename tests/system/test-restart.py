@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Restarts of every kind with clients at work: systemd's fd store brings back clients, queues and settings, and no
+"""After each kind of restart with working clients, systemd's fd store brings back clients, queues and settings, and no
 client is held for longer than the lease."""
 
 import os
@@ -21,7 +21,7 @@ class Restart(Case):
         self.before = self.state()
 
     def state(self):
-        """All that has to be there again."""
+        """Returns everything that a restart has to preserve."""
         clients = sorted(self.call("ListClients")[0])
         return {
             "clients": clients,
@@ -34,7 +34,7 @@ class Restart(Case):
         }
 
     def hold_the_low_one(self):
-        """The high one runs, and a launch of the low one waits at the gate."""
+        """Makes the high client run, and a launch of the low one wait at the gate. Returns the low client's queue."""
         self.assertIn(self.high.ask("begin 0"), ("tracked", "untracked"))
         path = self.client_of(self.low)
         queue = next(q[-1] for q in self.call("ListQueues")[0] if q[-1] and self.get("Client", q[-1], QUEUE) == path)
@@ -50,7 +50,7 @@ class Restart(Case):
         return int(show("xsched", "MainPID"))
 
     def check_restarted(self, pid):
-        """Another process, with everything of the former."""
+        """Waits for another process of the service, which has to have everything that the former one had."""
         until(lambda: self.main_pid() not in (0, pid) and show("xsched", "ActiveState") == "active", "another process")
         until(lambda: self.state() == self.before, f"everything to be back: {self.before} {self.state()}")
         invocation = show("xsched", "InvocationID")
@@ -58,7 +58,7 @@ class Restart(Case):
         self.check_scheduled()
 
     def check_scheduled(self):
-        """The high one still keeps the low one out, and lets it in when it is done."""
+        """Checks that the high client still holds the low one, and that this goes on afterwards."""
         self.assertIn(self.high.ask("begin 0"), ("tracked", "untracked"))
         self.low.tell("begin 1")
         path = self.client_of(self.low)
@@ -105,7 +105,7 @@ class Restart(Case):
         self.assertEqual(launches, 5 * 500 * 3)
 
     def test_stopped_and_killed_by_the_watchdog(self):
-        """The held one runs on by its lease, long before the watchdog bites."""
+        """A held client goes on when its lease runs out, long before the watchdog kills the hanging service."""
         inside.drop_in("xsched.service", "50-watchdog", "[Service]\nWatchdogSec=3s\n")
         run("systemctl", "restart", "xsched")
         until(lambda: self.state() == self.before, "everything to be back")
@@ -121,7 +121,7 @@ class Restart(Case):
         run("systemctl", "daemon-reload")
 
     def test_daemon_reexec(self):
-        """PID 1 executes itself anew, and has kept the fds: the restart after it finds them."""
+        """PID 1 keeps the stored descriptors when it re-executes itself: a restart after that finds them."""
         pid = self.main_pid()
         run("systemctl", "daemon-reexec")
         self.assertEqual(self.main_pid(), pid)
@@ -131,8 +131,8 @@ class Restart(Case):
         self.check_restarted(pid)
 
     def test_bus_is_killed(self):
-        """systemd starts another bus where the old one was, and the service after it: no client registers again, and
-        those that were held are held again."""
+        """systemd starts the bus again, and then the service. No client registers again, and those that were held are
+        held again."""
         pid = self.main_pid()
         self.hold_the_low_one()
         self.bus.close()
@@ -152,11 +152,11 @@ class Restart(Case):
         self.assertEqual(self.low.end(), 0)
         run("systemctl", "start", "xsched")
         until(lambda: self.main_pid() not in (0, pid), "another process")
-        until(lambda: self.get("NClients") == 1 and self.get("NQueues") == 1, "the other one only")
+        until(lambda: self.get("NClients") == 1 and self.get("NQueues") == 1, "only the other client to be left")
 
     @staticmethod
     def answered_registrations(monitor):
-        """The names of the errors that calls of RegisterClient get; None for each that is taken."""
+        """Yields the error's name for each answered call of RegisterClient, or None if the call succeeded."""
         asked = set()
         while True:
             m = monitor.next_message()
@@ -166,10 +166,10 @@ class Restart(Case):
                 yield m.error
 
     def test_stopped_means_stopped(self):
-        """What clients say, those that were there and a new one, starts nothing; and they are there again with the
-        service."""
+        """Calls of clients, old ones and a new one, do not start a stopped service. They register once it is
+        started."""
         starts = len(inside.journal(f"MESSAGE_ID={STARTED}"))
-        run("systemctl", "enable", "xsched")  # else the bus has nothing to start
+        run("systemctl", "enable", "xsched")  # otherwise the bus could not start it at all
         with inside.dbus.Connection(inside.SYSTEM_BUS) as monitor:
             monitor.monitor(
                 "interface='org.xsched.Scheduler',member='RegisterClient'", "type='error'", "type='method_return'"
@@ -199,7 +199,7 @@ class Restart(Case):
         self.assertEqual(len(inside.journal(f"MESSAGE_ID={STARTED}")), starts)
         for c in (self.low, self.high):
             self.assertEqual(c.ask("run 10"), "ran")
-        # To look is not to start, either.
+        # Neither do xschedctl's queries.
         run("xschedctl", "list-clients", status=1)
         self.assertEqual(show("xsched", "ActiveState"), "inactive")
         run("systemctl", "start", "xsched")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""xschedctl run, hold and set with a real systemd: scopes, services, terminals, signals, exit statuses, the user's
+"""xschedctl run, hold and set with a real systemd: scopes, services, terminals, signals, exit statuses, and the user's
 manager."""
 
 import os
@@ -60,7 +60,7 @@ class Scope(Run):
         self.assertEqual(ctl("run", "sh", "-c", "kill -9 $$", status=-9).stderr, "")
 
     def test_settings(self):
-        """Of the scope's group, and gone with it."""
+        """The settings are those of the scope's group, and go with it."""
         c = self.by_run("--unit=train", "--slice=gpu-batch", "--priority=-5", "--weight=42")
         name = "/gpu.slice/gpu-batch.slice/train.scope"
         path = self.only_client()
@@ -150,7 +150,7 @@ class Scope(Run):
         )
 
     def test_job_where_there_is_no_systemd_to_ask(self):
-        """On a bus of its own the scheduler has jobs."""
+        """On a private bus, without systemd, the command runs as a job."""
         said = run(
             "xsched-session",
             "--",
@@ -187,7 +187,7 @@ class Service(Run):
         until(lambda: show("gone.service", "ActiveState") == "inactive", "it to be forgotten")
 
     def test_properties_are_systemds(self):
-        """Each as systemd-run reads it, or refused."""
+        """Properties are read as by systemd-run, or refused."""
         properties = ("UMask=027", "RuntimeDirectoryMode=0700", "CoredumpFilter=0x33", "MemoryMax=1G", "TasksMax=7")
         options = [word for p in properties for word in ("-p", p)]
         units = ("ours", "theirs")
@@ -298,7 +298,7 @@ class Service(Run):
         run("systemctl", "kill", "-s", "KILL", "sig")
 
     def test_terminal(self):
-        """What is typed goes there, what is printed comes here; its size, and Ctrl-C, are the other side's."""
+        """Input, output, the terminal's size and Ctrl-C are passed on."""
         t = Terminal(
             "run",
             "-q",
@@ -331,7 +331,7 @@ class Service(Run):
         self.assertEqual(t[:half], t[half:])
 
     def test_what_was_typed_before(self):
-        """Lines and ends of file are for the command, as they were typed."""
+        """Lines and ends of file that were typed before the command started are passed on to it."""
         for before, taken in (
             ("\x04", ""),
             ("one\n\x04", "one$\n"),
@@ -356,9 +356,8 @@ class Service(Run):
 
     def test_terminal_without_a_terminal(self):
         said = ctl("run", "-q", "--pty", "sh", "-c", "cat; echo end", stdin="one\ntwo")
-        self.assertTrue(
-            said.stdout.endswith("one\ntwoend\n"), said.stdout
-        )  # once more before that, where the terminal echoed it
+        # The terminal may have echoed the input before that.
+        self.assertTrue(said.stdout.endswith("one\ntwoend\n"), said.stdout)
         self.assertEqual(ctl("run", "-q", "--pty", "--pipe", "cat", stdin="as it is\n").stdout, "as it is\n")
 
     def test_everything_printed_comes(self):
@@ -375,7 +374,7 @@ class UserManager(Run):
         run("loginctl", "enable-linger", "dora")
         until(lambda: show(f"user@{cls.uid}.service", "ActiveState") == "active", "the user's manager")
         cls.top = f"/user.slice/user-{cls.uid}.slice/user@{cls.uid}.service"
-        # A process of the user's own, as it is in a session.
+        # Runs a process of the user's, as in a session.
         cls.user = [
             "systemd-run",
             "--quiet",
@@ -410,7 +409,7 @@ class UserManager(Run):
         self.assertIn("access denied", self.as_user("xschedctl", "run", "--system", "true", status=125).stderr)
 
     def test_settings(self):
-        """Lowering is the user's own; raising is the administrator's, as it is for set."""
+        """A user may lower a setting, and not raise it, as with xschedctl set."""
         for options, unit in (([], "low.scope"), (["--pipe", "-q"], "low.service")):
             c = self.client(command=[*self.user, "xschedctl", "run", "--unit=low", *options, "--priority=-9"])
             path = self.only_client()
@@ -418,13 +417,13 @@ class UserManager(Run):
             until(lambda: self.get("Priority", path, CLIENT) == -9, "the priority")
             c.end()
             until(lambda: self.get("NClients") == 0, "it to go")
-            # A name of its own: the unit above may still be there, as systemd hears of its end when it does.
+            # Another name, since systemd may not have noticed the end of the first unit yet.
             said = self.as_user("xschedctl", "run", "--unit=high", *options, "--priority=9", "true", status=125)
             self.assertIn("access denied", said.stderr)
 
     def test_short_commands(self):
-        """However soon a command ends, its exit status is ours, with settings and without: nothing that is said of its
-        unit is too late."""
+        """The exit status is passed on however soon the command ends, with settings and without: xschedctl does not
+        miss the unit's end."""
         script = (
             'i=0; while [ $i -lt 50 ]; do xschedctl run -q "$@" sh -c "exit $((i % 7))" </dev/null; echo $?; '
             "i=$((i + 1)); done"
@@ -446,7 +445,7 @@ class UserManager(Run):
         self.assertIn(
             "is not running", self.as_user("xschedctl", "--user", "set", "other.scope", "priority=-4", status=1).stderr
         )
-        # Which scheduler that is: the user has none.
+        # There is no scheduler on the user's bus, so it is the system's.
         self.assertIn("on the system bus: ", self.as_user("xschedctl", "--user", "status").stdout)
         self.assertEqual(c.ask("run 1"), "ran")
 
@@ -528,7 +527,7 @@ class Hold(Run):
         self.assertEqual(p.wait(), 6)
 
     def test_without_the_scheduler(self):
-        """The command runs, and has the claim as soon as a service is there."""
+        """Without a service the command runs, and gets the class as soon as the service is up."""
         run("systemctl", "stop", "xsched")
         p = subprocess.Popen(
             ["xschedctl", "hold", "idle", "--", "cat"], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -543,7 +542,7 @@ class Hold(Run):
 
 class Set(Run):
     def test_of_units(self):
-        """By name, without its suffix, by path, by pid, by number; of slices."""
+        """A target is a unit's name, with or without suffix, a path, a pid, a number, or a slice."""
         c = self.client(unit="set-me.service", queues=2)
         path, pid = self.client_of(c), show(c.unit, "MainPID")
         group = self.group("/system.slice/set-me.service")

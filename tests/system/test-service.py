@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The installed service as an administrator meets it: enable, status, bus, journal, reload, hardening."""
+"""The installed service, as an administrator uses it: enable, status, bus, journal, reload, hardening."""
 
 import os
 import re
@@ -59,7 +59,7 @@ class Service(Case):
         self.assertEqual(show("xsched", "ActiveState"), "active")
 
     def test_no_activation_where_it_was_not_enabled(self):
-        """A client that asks does not start a service that is not wanted."""
+        """A call does not start a service that is disabled."""
         run("systemctl", "disable", "--now", "xsched")
         run("busctl", "get-property", NAME, PATH, NAME, "Version", status=1)
         self.assertEqual(show("xsched", "ActiveState"), "inactive")
@@ -78,10 +78,10 @@ class Service(Case):
         self.assertIn("running", run("xschedctl", "status"))
         run("systemctl", "stop", "xsched")
         run("xschedctl", "status", status=3)
-        self.assertEqual(show("xsched", "ActiveState"), "inactive")  # to look is not to start
+        self.assertEqual(show("xsched", "ActiveState"), "inactive")  # a query does not start the service
 
     def test_reload(self):
-        """The class of a new file is there after systemctl reload, in the same process."""
+        """systemctl reload reads a new class file, and does not restart the process."""
         pid = show("xsched", "MainPID")
         self.assertNotIn("brand-new", run("xschedctl", "--json=short", "list-classes"))
         run("mkdir", "-p", "/run/xsched/classes.d")
@@ -92,7 +92,7 @@ class Service(Case):
         self.assertEqual(show("xsched", "MainPID"), pid)
 
     def test_status_says_degraded(self):
-        """As long as it is, and why; also after a start, and not after it was cured."""
+        """The unit's status says that the service is degraded, and why; also after a restart, and until it is cured."""
         path = "/run/xsched/xsched.conf.d/50-broken.conf"
         inside.write(path, "[Scheduler]\nTimeSlice=no time\n")
         run("systemctl", "reload", "xsched")
@@ -106,7 +106,7 @@ class Service(Case):
         self.assertEqual(show("xsched", "StatusText"), "Scheduling")
 
     def test_status_says_degraded_at_once(self):
-        """Of what comes while it runs, too."""
+        """The status also says so about a broken file of stored settings, until a restart without it."""
         run("systemctl", "stop", "xsched")
         with open("/var/lib/xsched/overrides.json", "w", encoding="utf-8") as f:
             f.write("{")

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Shares over slices three deep, with real kernels (PoCL): by what the service accounts, and, less exactly because
-others use the CPUs as well, by how many kernels were done; the results of all of them are checked. Tenants always have
-a launch to come, and slices are many kernels long, so that it matters little whose kernel is still under way when a
-turn begins."""
+"""Shares hold in three levels of slices, with real kernels (PoCL), whose results are checked. They are measured by the
+service's accounting, and, with a larger tolerance because others use the CPUs, too, by the number of completed kernels.
+Tenants always have work, and turns are many kernels long, so that a kernel at the end of a turn matters little."""
 
 import glob
 import subprocess
@@ -41,7 +40,7 @@ class Tenant:
         )
 
     def end(self):
-        """How many kernels it has run; all results were right, or it would have failed."""
+        """Ends the tenant, which fails if any result is wrong. Returns the number of its kernels."""
         out, _ = self.process.communicate(timeout=120)
         if self.process.returncode != 0:
             raise AssertionError(f"{self.unit}: {self.process.returncode}\n{inside.log_tail()}")
@@ -62,20 +61,20 @@ class Shares(SharesCase):
         super().tearDown()
 
     def start(self, *units):
-        """(unit, slice) each; all at once, so that none has the device for long before the others are there."""
+        """Starts a tenant for each (unit, slice), all at once, so that none has the device alone for long."""
         self.tenants = [Tenant(*u) for u in units]
-        # A program runs before it is a client, and its group's settings come a moment after it.
+        # A program runs before it is registered, and its group's settings are known a moment later.
         until(lambda: self.get("NClients") == len(units), "the tenants to be clients")
         until(lambda: min(self.runs(unit) for unit, _ in units) > 0, "each to have had its turn")
 
     def end(self, span):
-        """What each of them has computed says that it was at least the kernels that the service has heard of."""
+        """Ends the tenants, and checks that each ran at least as many kernels as the service counted."""
         for t in self.tenants:
             self.assertGreaterEqual(t.end(), span.done[t.unit])
         until(lambda: self.get("NClients") == 0, "the clients to go")
 
     def test_weights(self):
-        """a: 300, b: 100; in a: a-x 100, a-y 200; in a-y: two services, 100 and 300."""
+        """Slices a: 300, b: 100; in a, a-x: 100, a-y: 200; in a-y, two services: 100 and 300."""
         for unit, weight in (("a.slice", 300), ("a-y.slice", 200), ("four.service", 300)):
             self.set(unit, Weight=("u", weight))
         self.start(
@@ -116,8 +115,8 @@ class Shares(SharesCase):
             self.check_share(span.ran["a-y.slice"], span.ran["a.slice"], 2 / 3, "a-y")
 
     def test_guarantee_against_priority(self):
-        """In turns of 20 ms: that is what may be owed when the span begins and ends. The last kernel of each ends after
-        it."""
+        """A guarantee holds against a higher priority. At both ends of the span a turn of 20 ms may be owed, and each
+        tenant's last kernel ends after the span."""
         self.set("a.slice", Min=("u", 20))
         self.set("b.slice", Priority=("i", 50))
         self.start(("one.service", "b.slice"), ("two.service", "a-x.slice"))
@@ -129,11 +128,11 @@ class Shares(SharesCase):
         self.check_share(span.done["two.service"], sum(span.done.values()), 0.2, "kernels of a", 30 * PERCENT)
 
     def test_settings_of_unit_files(self):
-        """[X-XSched] of a slice: the weight is the slice's, the priority its members' as well."""
+        """In [X-XSched] of a slice, the weight applies to the slice, and the priority to its members as well."""
         inside.drop_in("c.slice", "50-gpu", "[X-XSched]\nWeight=30\nPriority=-5\nMax=70%\nPeriod=80ms\n")
         self.start(("one.service", "c-z.slice"))
         path, below = self.path("c.slice"), self.path("one.service")
-        until(lambda: self.get("Weight", path, GROUP) == 30, "what the file says")
+        until(lambda: self.get("Weight", path, GROUP) == 30, "the file's weight")
         self.assertEqual([self.get(p, path, GROUP) for p in ("Priority", "Max", "Period")], [-5, 70, 80000])
         until(lambda: self.get("Priority", below, GROUP) == -5, "the slice's priority")
         self.assertEqual([self.get(p, below, GROUP) for p in ("Weight", "Max", "Period")], [100, 0, 100000])

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What the bus sees, with busctl alone: every signal that is documented, once; changes of properties exactly as
-documented; and polkit's two ways to say no."""
+"""The signals on the bus, as busctl sees them: each documented signal is sent, properties change exactly as documented,
+and polkit's two kinds of refusal are told apart."""
 
 import json
 import os
@@ -17,11 +17,11 @@ EMITS = "org.freedesktop.DBus.Property.EmitsChangedSignal"
 
 
 class Monitor:
-    """busctl monitor, and what it has seen so far."""
+    """busctl monitor, and the messages that it has seen so far."""
 
     def __init__(self):
         self.seen, self.changed = [], []
-        # Started with what it sees: a process that is ready is one that has printed something.
+        # The monitor is ready once it has printed a message; is_awake() makes one.
         self.process = subprocess.Popen(
             ["busctl", "monitor", "--json=short", NAME], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
@@ -37,6 +37,18 @@ class Monitor:
         for line in self.process.stdout:
             self.seen.append(json.loads(line))
 
+    def catch_up(self):
+        """Waits until the monitor has seen all signals that the service has sent until now: they come before its answer
+        to a call."""
+        first = len(self.seen)
+        run("busctl", "call", NAME, PATH, NAME, "ListPolicies")
+
+        def answered():
+            calls = {(m["sender"], m["cookie"]) for m in self.seen[first:] if m.get("member") == "ListPolicies"}
+            return any((m.get("destination"), m.get("reply_cookie")) in calls for m in self.seen[first:])
+
+        until(answered, "the monitor to see the answer")
+
     def signals(self, interface, member):
         return [
             m
@@ -45,7 +57,7 @@ class Monitor:
         ]
 
     def changes(self):
-        """{(interface, property)}, with the objects' paths."""
+        """Returns {(interface, property): {path of an object}} of the changes that were signalled."""
         found = {}
         for m in self.signals(PROPERTIES, "PropertiesChanged"):
             interface, values, invalidated = m["payload"]["data"]
@@ -129,7 +141,7 @@ class Signals(Case):
         self.assertEqual(undeclared, set())
 
     def test_properties_changed(self):
-        """Those that are said to emit do, for the object that was changed; no other ever does."""
+        """Properties that are documented to emit changes do so for the changed object; others never do."""
         c = self.client(unit="one.service")
         other = self.client(unit="two.service")
         group, path = self.group("one.service"), self.client_of(c)
@@ -166,8 +178,9 @@ class Signals(Case):
         for name, signature, value in (("Concurrency", "u", 2), ("TimeSliceUSec", "t", 7000), ("Threshold", "u", 4)):
             self.set_property(device, DEVICE, name, signature, value)
             until(lambda: device in self.monitor.changes().get((DEVICE, name), ()), f"{name} of the device to change")
-        self.assertEqual(other.ask("run 5"), "ran")  # what counts
+        self.assertEqual(other.ask("run 5"), "ran")  # changes counters, which do not emit
         self.assertEqual(c.ask("run 5"), "ran")
+        self.monitor.catch_up()
 
         silent = {
             (i, p.get("name"))
@@ -183,7 +196,7 @@ class Signals(Case):
         run("busctl", "call", NAME, PATH, NAME, "SetPolicy", "ssta{sv}", "", "", "0", "1", "Concurrency", "u", "1")
 
     def test_objects_come_and_go(self):
-        """InterfacesAdded and InterfacesRemoved, for those who keep a picture of everything."""
+        """InterfacesAdded and InterfacesRemoved are sent, for programs that mirror all objects."""
         c = self.client(unit="come.service")
         path = self.client_of(c)
         manager = "org.freedesktop.DBus.ObjectManager"
@@ -199,7 +212,8 @@ class Signals(Case):
 
 
 class Interactive(Case):
-    """Whether a person may be asked is the caller's to say: without an agent both are refused, and told apart."""
+    """The caller's message says whether polkit may ask a person. Without an agent, polkit refuses both kinds of calls,
+    with different errors."""
 
     def test_flag_is_honoured(self):
         run("useradd", "--create-home", "eve")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The table of xsched.conf(5) that says which sources of settings raise: row by row, by the real thing."""
+"""Each row of the table in xsched.conf(5) that says which sources of settings can raise holds in a real system."""
 
 import os
 import re
@@ -14,7 +14,7 @@ MANUAL = "/mnt/source/man/xsched.conf.5.scd"
 CLASSES = "/etc/xsched/classes.d"
 UP, DOWN = 7, -7
 ID, POD = "0123456789abcdef" * 4, "01234567_89ab_cdef_0123_456789abcdef"
-# How engines call cgroups, and what of [Match] says the same.
+# Names that engines give to cgroups, and lines of [Match] that match them.
 ENGINES = (
     ("docker-" + ID + ".scope", "Container=docker:*"),
     (f"kubepods.slice/kubepods-pod{POD}.slice/cri-containerd-{ID}.scope", "Pod=guaranteed:*"),
@@ -24,7 +24,7 @@ ENGINES = (
 
 
 def rows():
-    """(source, what it does, as what it is shown) of each, without the marks of the formatter."""
+    """Returns (source, effect, PolicySource) of each row, without scdoc's markup."""
     with open(MANUAL, encoding="utf-8") as f:
         section = f.read().split("\n# WHO MAY RAISE\n", 1)[1].split("\n# ", 1)[0]
     cells = [
@@ -60,7 +60,7 @@ class Sources(Case):
         self.undo, self.n_started = [], 0
 
     def start(self, *options):
-        """Alice, in a unit of her own: (agent, its cgroup, its client)."""
+        """Starts alice's agent in a unit that is delegated to her. Returns (agent, its cgroup, its client)."""
         self.n_started += 1
         process = subprocess.Popen(
             [
@@ -90,14 +90,14 @@ class Sources(Case):
             process.stdin.close()
             process.wait()
             process.stdout.close()
-            until(lambda: self.get("NClients") == 0, "her to go")
+            until(lambda: self.get("NClients") == 0, "the agent to go")
 
         self.undo.append(end)
         agent = lowering.Remote(process.stdin, process.stdout)
         return agent, agent.whereabouts()[2], agent.register({})
 
     def file(self, path, text, reload):
-        """There for the time of the row."""
+        """Writes a file, which is removed after this row."""
         write(path, text)
 
         def remove():
@@ -116,13 +116,13 @@ class Sources(Case):
 
     @staticmethod
     def tried(function, *args):
-        """Allowed or not: what counts is what comes of it."""
+        """Calls a function that may be refused. Only the resulting settings are checked."""
         try:
             return function(*args)
         except lowering.Refused:
             return None
 
-    # --- one for each row: brings the value in, and returns the client's object ---
+    # --- for each row, a function that sets the value by this source, and returns the client's object ---
 
     def override(self, value):
         _, home, client = self.start()
@@ -150,11 +150,11 @@ class Sources(Case):
         return client
 
     def attribute_of_root(self, value):
-        """As Slurm's plugins find it: a cgroup that is root's, in which a step of a user's runs."""
+        """As Slurm's plugins do: on a cgroup of root's, in which a user's step runs."""
         return self.in_step("user.xsched.priority", value)
 
     def attribute_that_lowers(self, value):
-        """What the plugin was asked for by the user."""
+        """As Slurm's plugins do for a user's options."""
         return self.in_step("user.xsched.lower.priority", value)
 
     def attribute_of_user(self, value):
@@ -212,7 +212,7 @@ class Sources(Case):
         self.file(f"{CLASSES}/row.class", f"[Class]\nPriority={value}\n[Match]\n{match}\n", self.reload)
 
     def engine_of_root(self, name, match, value):
-        """Cgroups of an engine, in which a process of a user's runs."""
+        """Matches a cgroup of an engine, in which a user's process runs."""
         self.in_class(value, match)
         client = self.start()[2]
         place = "/system.slice/" + name
@@ -223,11 +223,11 @@ class Sources(Case):
         return client
 
     def engine_of_user(self, name, match, value):
-        """The same names, in what is delegated to her."""
+        """Matches a cgroup with such a name that the user has made in a delegated one."""
         self.in_class(value, match)
         agent, home, client = self.start()
         agent.move(f"{home}/{name}")
-        until(lambda: self.get("Group", client, CLIENT) == f"{home}/{name}", "her to be there")
+        until(lambda: self.get("Group", client, CLIENT) == f"{home}/{name}", "the agent to be there")
         return client
 
     def match_of_executable(self, value):
@@ -240,7 +240,7 @@ class Sources(Case):
         return self.start()[2]
 
     def job(self, value):
-        """For a cgroup, by root."""
+        """Root makes the job for a cgroup."""
         client = self.start()[2]
         process = process_id(self.get("PID", client, CLIENT))
         self.call("CreateJob", "sa{sv}utt", "row", {"Priority": ("i", value)}, *process, 1)
@@ -252,7 +252,7 @@ class Sources(Case):
         return agent.register({}, made[0]) if made else client
 
     def hold(self, value):
-        """By root, for what it starts."""
+        """Root holds the class for the processes that it starts."""
         fd = self.bus.call(NAME, PATH, NAME, "HoldPriority", "sst", "up" if value > 0 else "down", "row", 1)[0]
         process = subprocess.Popen(
             [
@@ -287,7 +287,7 @@ class Sources(Case):
         return self.start()[2]
 
     def wish(self, value):
-        """All ways of a process: its environment, and what it says when it registers, and later."""
+        """A process asks in all of its ways: by its environment, when it registers, and later."""
         agent, _, _ = self.start()
         started = self.call("GetClientByPID", "u", agent.start({"XSCHED_PRIORITY": str(value)}))[0]
         registered = agent.register({"Priority": value})
@@ -339,7 +339,7 @@ class Sources(Case):
             until(lambda: self.get("NClients") == 0, "clients to go")
 
     def labelled(self, attribute, match, value, place):
-        """A container's cgroup with a label, in a directory of root's or in her own."""
+        """Sets a label on a container's cgroup, which root or alice has made."""
         self.in_class(value, match)
         agent, home, client = self.start()
         name = f"cri-containerd-{ID}.scope"
@@ -351,17 +351,16 @@ class Sources(Case):
         else:
             agent.move(group)
         until(lambda: self.get("Group", client, CLIENT) == group, "it to be there")
-        # What is written second counts when the first does.
+        # The second attribute shows when the first one has been read, too.
         for key, text in (attribute, ("lower.weight", "42")):
             os.setxattr(lowering.CGROUPS + group, f"user.xsched.{key}", text.encode())
-            if place == "root":  # her own goes with her unit
+            if place == "root":  # alice's cgroup goes with her unit
                 self.undo.insert(0, lambda key=key: os.removexattr(lowering.CGROUPS + group, f"user.xsched.{key}"))
         until(lambda: self.get("Weight", client, CLIENT) == 42, "the attributes to count")
         return client
 
     def test_labels(self):
-        """Annotations by the engine raise; those by the author of the pod, and attributes that he has written himself,
-        only lower."""
+        """Labels by the engine can raise. Those by the pod's author, and attributes that a user has set, only lower."""
         cases = (
             (("label.namespace", "prod"), "Namespace=prod", "root", UP),
             (("label.pod-label.example.com/app", "x" * 253), "PodLabel=example.com/app=x*", "root", UP),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Stored settings: beside those until the next boot, on a disk that is full or read-only, and in damaged files."""
+"""Stored settings, together with those until the next boot, on a full or read-only disk, and in damaged files."""
 
 import json
 import os
@@ -15,7 +15,7 @@ PERSISTENT = 1
 
 
 def refused(*argv):
-    """What it says of why not."""
+    """Runs a command that must be refused. Returns its message."""
     done = subprocess.run(argv, capture_output=True, text=True)
     assert done.returncode == 1, (argv, done)
     return done.stderr
@@ -34,7 +34,7 @@ class Stored(SettingsCase):
         super().tearDown()
 
     def test_stored_by_the_unit(self):
-        """Whatever it is called by: its name, its cgroup, its object."""
+        """Settings are stored by the unit's name, whether they are set by its name, its cgroup or its object."""
         c = self.client(unit="by.service")
         run("xschedctl", "set", "by.service", "priority=3")
         run("xschedctl", "set", "/system.slice/by.service", "weight=5")
@@ -44,7 +44,7 @@ class Stored(SettingsCase):
         self.assertEqual(os.stat(FILE).st_mode & 0o777, 0o600)
 
     def test_of_a_unit_that_does_not_run(self):
-        """Seen where one looks for it, and by its own name whichever alias it is called by."""
+        """Settings of a unit that does not run are listed and shown, and stored by its name, also if set by alias."""
         with open("/run/systemd/system/away.service", "w", encoding="utf-8") as f:
             f.write("[Service]\nExecStart=/bin/sleep infinity\n[Install]\nAlias=elsewhere.service\n")
         os.symlink("away.service", "/run/systemd/system/elsewhere.service")
@@ -77,7 +77,7 @@ class Stored(SettingsCase):
         self.assertEqual(stored(), {})
 
     def test_the_root_slice(self):
-        """By its name and by its path, before there is anything and later, until the next boot and for good."""
+        """The root's settings are set by its name or its path, with and without clients, for either lifetime."""
         for option in ("--runtime",), ():
             with self.subTest(option):
                 run("xschedctl", "set", *option, "--", "-.slice", "weight=50")
@@ -93,7 +93,7 @@ class Stored(SettingsCase):
                 c.end()
 
     def test_a_single_key_is_forgotten(self):
-        """Of what is stored, and of what holds until the next boot; in one step with what is set."""
+        """A single key can be unset, of either lifetime, and together with others that are set."""
         c = self.client(unit="single.service")
         run("xschedctl", "set", "single.service", "priority=3", "weight=40")
         run("xschedctl", "set", "--runtime", "single.service", "weight=41", "threshold=4")
@@ -108,8 +108,8 @@ class Stored(SettingsCase):
         self.assertEqual(stored(), {})
         self.assertIn("nonsense", refused("xschedctl", "set", "single.service", "nonsense="))
 
-    def test_an_owner_forgets_his_own(self):
-        """Only the user's own: settings of the administrator stay."""
+    def test_owners_unset_only_their_own(self):
+        """A user can unset own settings, and none of the administrator's."""
         c = self.client("--uid=nobody", unit="mine.service")
         as_nobody = ["setpriv", "--reuid=nobody", "--clear-groups", "xschedctl", "set", "--runtime", "mine.service"]
         run("xschedctl", "set", "mine.service", "priority=-9")
@@ -152,14 +152,14 @@ class Stored(SettingsCase):
         self.assertEqual(stored(), {"tyop.service": {"Weight": 5}})
         run("xschedctl", "reset", "tyop.service")
         self.assertEqual(stored(), {})
-        # The other is what a unit may make of its own.
+        # A path may also name a cgroup that a unit makes.
         for path in ("/system.slice/tyop.service", "/system.slice/docker.service/tyop.service"):
             run("xschedctl", "set", *(["--force"] if path.count("/") == 2 else []), path, "weight=5")
             run("xschedctl", "reset", path)
         self.assertEqual(stored(), {})
 
     def test_until_the_next_boot(self):
-        """It prevails over the stored setting, until that is set again; writing a property does the same."""
+        """A runtime setting hides the stored one until that is set again; writing a property makes one, too."""
         c = self.client(unit="brief.service")
         run("xschedctl", "set", "brief.service", "priority=3", "weight=40")
         run("xschedctl", "set", "--runtime", "brief.service", "priority=4")
@@ -188,7 +188,7 @@ class Stored(SettingsCase):
         until(lambda: self.get("Priority", self.group(client.unit), GROUP) == priority, "the priority")
 
     def test_users_store_nothing(self):
-        """Not even what lowers: it would outlive them."""
+        """Users cannot store settings, not even to lower: these would outlive their processes."""
         c = self.client("--uid=nobody", unit="theirs.service")
         as_nobody = ["setpriv", "--reuid=nobody", "--clear-groups", "xschedctl", "set"]
         run(*as_nobody, "theirs.service", "priority=-5", status=1)
@@ -197,7 +197,7 @@ class Stored(SettingsCase):
         self.check(c, -5, "default", "owner")
 
     def refused(self, *argv):
-        """Its message; the service goes on as before."""
+        """Calls SetGroup(), which must be refused with an IOError. Returns the message."""
         try:
             self.call("SetGroup", "sta{sv}", *argv)
         except inside.dbus.DBusError as e:
@@ -242,7 +242,7 @@ class Stored(SettingsCase):
         self.check(c, 1, "default", "override")
         self.assertEqual(stored(), before, said)
         self.assertEqual(sorted(os.listdir(os.path.dirname(FILE))), ["ballast", "overrides.json"])
-        # What need not be stored still works, and so does the rest when there is room again.
+        # Runtime settings still work, and so does storing when there is room again.
         self.call("SetGroup", "sta{sv}", "full.service", 0, {"Priority": ("i", 3)})
         self.check(c, 3, "default", "override")
         os.unlink(f"{os.path.dirname(FILE)}/ballast")
@@ -305,7 +305,7 @@ class Stored(SettingsCase):
 
 
 class Devices(SettingsCase):
-    """A device's policy and parameters are kept as a group's settings are. Whatever is changed, Preview says first."""
+    """A device's policy and parameters are stored as a group's settings are, and Preview() foretells each change."""
 
     ID = inside.DEVICE_ID
     KEYS = ("Policy", "Concurrency", "TimeSliceUSec", "StarveUSec", "LingerUSec", "Threshold", "Preemption")
@@ -325,7 +325,7 @@ class Devices(SettingsCase):
         return {k: self.get(k, self.device, DEVICE) for k in self.KEYS}
 
     def change(self, policy, flags, settings, **expected):
-        """By the object's Preview, by SetPolicy, and by what is in force then: the same."""
+        """Changes settings by SetPolicy(), and checks that the result is the expected one, and that of Preview()."""
         said = self.bus.call(inside.NAME, self.device, DEVICE, "Preview", "sta{sv}", policy, flags, settings)[0]
         self.call("SetPolicy", "ssta{sv}", self.ID, policy, flags, settings)
         self.assertEqual(self.effective(), dict(self.was, **expected))
@@ -343,7 +343,7 @@ class Devices(SettingsCase):
         self.change("", 0, {"Unset": ("as", ["TimeSliceUSec"])}, Policy="hpf", TimeSliceUSec=7000)
         run("xschedctl", "policy", "--runtime", self.ID, "cfs", "concurrency=2")
         self.assertEqual(self.effective(), dict(self.was, Policy="cfs", Concurrency=2, TimeSliceUSec=7000))
-        # Stored, a key replaces what held until the next boot, and no other does.
+        # A key that is stored replaces the runtime setting of that key, and of no other.
         self.change("up", PERSISTENT, {}, Policy="up", Concurrency=2, TimeSliceUSec=7000)
         self.assertEqual(self.listed()[target, "runtime"], {"Concurrency": 2})
         kept = {"Policy": "up", "TimeSliceUSec": 7000}
@@ -360,7 +360,7 @@ class Devices(SettingsCase):
         self.assertEqual((self.effective(), self.listed()), (self.was, {}))
 
     def test_every_device(self):
-        """What is set for all devices counts for all, and what is then set for one is in force at once."""
+        """Settings of all devices apply to each, and those that are set for one device later apply to it at once."""
         every, target = "device:all", f"device:{self.ID}"
         run("xschedctl", "set", target, "concurrency=2", "policy=hpf")
         run("xschedctl", "set", "--runtime", every, "concurrency=3")
@@ -375,7 +375,7 @@ class Devices(SettingsCase):
         self.assertEqual((self.effective(), self.listed()), (self.was, {}))
 
     def test_restored(self):
-        """All of it: over what holds for every device, a stored setting leaves one of the device's own in force."""
+        """RestoreSettings() undoes everything, also the runtime setting that hides one for every device."""
         target = f"device:{self.ID}"
         run("xschedctl", "set", target, "concurrency=2")
         run("xschedctl", "set", "--runtime", "device:all", "concurrency=3")
@@ -403,7 +403,7 @@ class Devices(SettingsCase):
         self.assertEqual((self.listed(), self.effective()), ({}, self.was))
 
     def test_without_the_device(self):
-        """It finds what is stored for it, which is seen and forgotten before it comes, too."""
+        """Stored settings of an absent device are listed, can be changed and reset, and apply when it comes."""
         target = f"device:{self.ID}"
         run("xschedctl", "set", target, "linger=123us")
         run("systemctl", "stop", self.c.unit)
@@ -424,8 +424,8 @@ class Devices(SettingsCase):
         self.assertIn("no such device", refused("xschedctl", "set", target, "linger=9us"))
 
     def test_refused(self):
-        """Refused are settings that contradict each other, of whatever lifetime, those without the right, and those
-        that the disk does not take."""
+        """Refused are settings that contradict each other, also of different lifetimes, those of users, and those that
+        cannot be written to the disk."""
         run("xschedctl", "set", f"device:{self.ID}", "starve=20ms")
         before = self.effective(), self.listed()
         wrong = {"StarveRunUSec": ("t", 30000)}
@@ -455,7 +455,7 @@ class Devices(SettingsCase):
         self.assertEqual((self.effective(), self.listed()), before)
 
     def test_what_no_longer_fits(self):
-        """A configuration below which stored parameters make no sense leaves them out, and locks nothing."""
+        """Stored parameters that contradict a new configuration are left out, and can still be changed."""
         target = f"device:{self.ID}"
         run("xschedctl", "set", target, "starverun=30ms", "concurrency=3")
         self.addCleanup(run, "systemctl", "reload", "xsched")
@@ -472,7 +472,7 @@ class Devices(SettingsCase):
 
 
 class Gone(SettingsCase):
-    """Settings of cgroups end with them, unless a cgroup of the name can come again."""
+    """Settings of a cgroup end with it, unless a cgroup of that name can come again."""
 
     JOB = "/system.slice/engine.service/job_7"
 
@@ -515,7 +515,7 @@ class Gone(SettingsCase):
         return c
 
     def check_forgotten(self):
-        until(lambda: self.JOB not in self.names() and self.JOB not in stored(), "them to be forgotten")
+        until(lambda: self.JOB not in self.names() and self.JOB not in stored(), "the settings to be forgotten")
         self.assertEqual(len(self.said()), self.n_said + 1)
         self.make()
         c = self.enter()
@@ -530,7 +530,7 @@ class Gone(SettingsCase):
         self.check_forgotten()
 
     def test_stored(self):
-        """Whether anybody is there at the time, or not."""
+        """Stored settings of a cgroup that had a client are forgotten with it."""
         c = self.enter()
         run("xschedctl", "set", self.JOB, "weight=7")
         self.assertEqual(stored(), {self.JOB: {"Weight": 7}})
@@ -557,7 +557,7 @@ class Gone(SettingsCase):
         self.remove()
         self.make()
         run("systemctl", "start", "xsched")
-        until(lambda: self.JOB not in stored(), "them to be forgotten")
+        until(lambda: self.JOB not in stored(), "the settings to be forgotten")
 
     def test_still_there(self):
         run("xschedctl", "set", self.JOB, "weight=7")
@@ -567,7 +567,7 @@ class Gone(SettingsCase):
         self.check_forgotten()
 
     def test_in_advance(self):
-        """What has never been there is not gone; a unit comes back; and a scope does not."""
+        """Settings in advance are kept: a cgroup that has never existed is not gone, and a unit can come back."""
         self.remove()
         run("xschedctl", "set", self.JOB, "weight=7")
         run("xschedctl", "set", "--force", "brief.service", "weight=9")
@@ -582,7 +582,7 @@ class Gone(SettingsCase):
         self.assertEqual(stored(), {self.JOB: {"Weight": 7}, "brief.service": {"Weight": 9}})
         run("xschedctl", "reset", "brief.service")
 
-        # It comes after all, and goes.
+        # Now the cgroup comes, and goes.
         self.make()
         self.enter().end()
         self.remove()

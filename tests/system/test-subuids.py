@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A user who has many uids, by /etc/subuid, is one user: to the quotas, to polkit's places, and to the journal."""
+"""All uids that /etc/subuid gives a user count as one user: in quotas, in calls that wait for polkit, and in the
+journal."""
 
 import os
 import signal
@@ -14,7 +15,7 @@ SUBUID = "/etc/subuid"
 LIMITS = {"MaxClientsPerUser": 6, "MaxQueuesPerUser": 9, "MaxJobsPerUser": 3, "MaxDevicesPerUser": 4}
 SETTINGS = "85404cfde15345b18f5adefc89d27115"
 
-# Obeys a line with a line: TAKES tries to have so many of something, and says how many it got.
+# Answers each line "WHAT N" with a line: it tries to get N of WHAT, and prints how many it got.
 WORKER = """
 import sys
 sys.path.insert(0, "/mnt/source/tests/lib")
@@ -50,7 +51,7 @@ def burst(n):
     global sent
     value = (NAME + ".Client", "Weight", ("u", 90))
     sent = [bus.send(NAME, kept[0][0], "org.freedesktop.DBus.Properties", "Set", "ssv", *value) for _ in range(n)]
-    bus.get(NAME, kept[0][0], NAME + ".Client", "Weight")  # behind those
+    bus.get(NAME, kept[0][0], NAME + ".Client", "Weight")  # is answered after the service has got all of these
     return n
 def refused(_):
     n = 0
@@ -114,7 +115,7 @@ class Subuids(Case):
         for user in ("alice", "bob"):
             run("useradd", "--create-home", user)
         cls.alice, cls.bob = (int(run("id", "-u", user)) for user in ("alice", "bob"))
-        # dbus-daemon takes no connection of a uid without a name.
+        # dbus-daemon refuses connections of uids without a name.
         with open("/etc/passwd", "a", encoding="utf-8") as f:
             f.writelines(
                 f"u{uid}:x:{uid}:{uid}::/:/bin/sh\n" for uid in (*SUBUIDS, 99999, 165536, *range(200000, 200011))
@@ -148,7 +149,7 @@ class Subuids(Case):
         self.assertEqual(self.take("queues", 1, everybody), LIMITS["MaxQueuesPerUser"] - len(everybody) - 3)
         self.assertEqual(self.take("holds", 2, everybody), LIMITS["MaxJobsPerUser"])
         self.assertEqual(self.take("clients", 3, everybody), LIMITS["MaxClientsPerUser"] - len(everybody))
-        # What one uid gives back the others of the user may have; other users are not charged.
+        # A quota that one uid frees is free for the user's others. Other users are not charged.
         self.assertEqual(self.take("clients", 2, (self.bob, 165536, 99999)), 6)
         self.workers.pop(SUBUIDS[0]).end()
         until(lambda: self.take("clients", 1, SUBUIDS[1:]) == 1, "a place to be free again")
@@ -162,7 +163,7 @@ class Subuids(Case):
         until(lambda: expected <= {e["MESSAGE"] for e in journal("_SYSTEMD_UNIT=xsched.service")}, "both to be named")
 
     def test_ranges_that_come_later(self):
-        """Who is there stays what he was; who comes is the range's user."""
+        """A range that is added later applies to new connections; those that exist keep their user."""
         self.assertEqual(self.take("clients", 4, (200000, 200001)), 8)
         self.assertEqual(self.take("clients", 7, (self.bob,)), 6)
 
@@ -184,7 +185,7 @@ class Subuids(Case):
         self.assertEqual(self.take("clients", 9, (200009, 200003)), 5)
 
     def test_journal(self):
-        """One line for each change, 200 at once and 5 a second: for all of them together, since the service began."""
+        """The limit of log lines about changes, 200 at once and 5 a second, is for all uids of the user together."""
         self.assertEqual(self.take("clients", 1, SUBUIDS), len(SUBUIDS))
         for uid in SUBUIDS:
             self.worker(uid).ask("sets 90")
@@ -193,7 +194,7 @@ class Subuids(Case):
         self.assertGreaterEqual(len(lines), 200)
 
     def test_authorisation(self):
-        """Of one user 64 calls may wait for polkit, however many uids ask."""
+        """A user may have 64 calls that wait for polkit, from all uids together."""
         uids = (*SUBUIDS, self.bob)
         self.take("clients", 1, uids)
         self.worker(self.bob).ask("sets 1")

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Suspending slices, units and cgroups: it holds all that is below and all that comes there, and ends with what it was
-said of."""
+"""Suspending a slice, unit or cgroup holds all clients below it, also those that come later, and ends with it."""
 
 import os
 import subprocess
@@ -49,7 +48,7 @@ class Suspend(Case):
         return self.get("Submitted", self.client_of(client), CLIENT)
 
     def check_held(self, client, by):
-        """A launch waits at the gate, and the state says for what."""
+        """Checks that a launch waits at the gate, and that the client is suspended by this group."""
         self.assertEqual(self.suspended_by(client), by)
         before = self.launches(client)
         client.tell("begin 0")
@@ -59,7 +58,7 @@ class Suspend(Case):
         self.assertEqual(self.get("State", self.client_of(client), CLIENT), "suspended")
 
     def waits(self, pid):
-        """By the service's own dump of the process's slots."""
+        """Returns whether a launch of the process waits, by the service's dump of its slots."""
         lines = run("xschedctl", "dump").splitlines()
         number = next(line.split()[1] for line in lines if f" pid={pid} " in line)
         return any(f" client {number} " in line and "waiters=1" in line for line in lines)
@@ -79,12 +78,12 @@ class Suspend(Case):
         self.assertEqual(other.ask("run 3"), "ran")
         self.assertEqual(self.suspended_by(other), "")
 
-        # Who comes later: a new one, in a slice that is new as well, and one that is moved there.
+        # Clients that come later are held, too: a new one in a new slice, and one that is moved there.
         late = self.client("--slice=gpu-batch-late.slice", unit="late.service")
         self.check_held(late, BATCH)
         with open(procs(f"{NIGHT}/a.service"), "w", encoding="ascii") as f:
             f.write(show("other.service", "MainPID"))
-        until(lambda: self.suspended_by(other) == BATCH, "who was moved to be suspended")
+        until(lambda: self.suspended_by(other) == BATCH, "the moved client to be suspended")
         self.check_held(other, BATCH)
 
         run("xschedctl", "resume", "gpu-batch.slice")
@@ -102,8 +101,8 @@ class Suspend(Case):
         self.assertEqual((client["state"], client["suspended_by"]), ("suspended", BATCH))
         self.assertRegex(run("xschedctl", "--full", "status", "a.service"), rf"(?s)SUSPENDED BY.*{BATCH}")
 
-    def test_resume_of_what_is_below(self):
-        """Would change nothing, and says so."""
+    def test_resume_below_a_suspended_slice(self):
+        """It would change nothing, so it fails and says why."""
         a = self.client("--slice=gpu-batch-night.slice", unit="a.service")
         self.suspend("gpu-batch.slice")
         for target in ("a.service", "gpu-batch-night.slice", show("a.service", "MainPID")):
@@ -113,7 +112,7 @@ class Suspend(Case):
         self.assertEqual(self.suspended_by(a), BATCH)
 
     def test_slice_without_clients(self):
-        """Outlives the processes in it, and ends with the slice."""
+        """The suspension of a slice outlives the processes in it, and ends with the slice."""
         run("systemctl", "start", "gpu-online.slice")
         self.suspend("gpu-online.slice")
         for _ in range(2):
@@ -158,7 +157,7 @@ class Suspend(Case):
                 self.assertIn("no such group", said, target)
                 self.assertTrue(target.startswith("/") or f"{target} is not active" in said, said)
 
-    def test_what_was_set_in_advance_does_not_run(self):
+    def test_unit_with_settings_that_does_not_run(self):
         run("xschedctl", "set", "--runtime", "--force", "later.service", "weight=3")
         self.addCleanup(run, "xschedctl", "reset", "later.service")
         self.assertIn("no such group", self.fails("suspend", "later.service"))
@@ -175,7 +174,7 @@ class Suspend(Case):
         self.assertFalse([g for g in self.call("ListGroups")[0] if ".slice" in g[0]])
 
     def test_job_of_somewhere_else(self):
-        """A token leads into another group, and not out of what is suspended."""
+        """A client in a job is in the job's group, but is still suspended with its slice."""
         maker = subprocess.Popen(["sleep", "infinity"])
         token = self.call("CreateJob", "sa{sv}utt", "elsewhere", {}, *process_id(maker.pid), 0)[0]
         c = self.client("--slice=gpu-batch.slice", f"--setenv=XSCHED_JOB={token}", unit="c.service")
@@ -201,7 +200,7 @@ class Suspend(Case):
         self.assertEqual(self.suspended_by(b), ONLINE)
         b.end()
 
-        # Another slice of the same name, which began while the service was stopped.
+        # A slice that was stopped and started while the service was down is another one.
         run("systemctl", "kill", "--signal=STOP", "xsched")
         run("systemctl", "stop", "gpu-online.slice")
         run("systemctl", "start", "gpu-online.slice")
@@ -217,7 +216,7 @@ class Suspend(Case):
         run("systemctl", *how)
         until(
             lambda: show("xsched", "MainPID") not in ("0", pid) and show("xsched", "ActiveState") == "active",
-            "the next one",
+            "the next service",
         )
 
 

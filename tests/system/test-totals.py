@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What groups have used: over restarts of every kind, the end of the unit, a reboot of the service's state, and damaged
-files; and the record at the end."""
+"""Used times of groups survive each kind of restart, the end of the unit, and a reboot; damaged files are set aside;
+and at its end a group's times are logged."""
 
 import os
 import signal
@@ -27,7 +27,7 @@ class Totals(SettingsCase):
         return any(g[0].endswith("/count.service") for g in self.call("ListGroups")[0])
 
     def work(self, least):
-        """Is busy, alone, for at least so long more."""
+        """Keeps the client busy, alone, for at least so long. Returns the group's RunUSec after that."""
         until(lambda: self.get("NClients") == 1, "the client")
         until_more = self.of("RunUSec") + least
         self.assertIn(self.c.ask("begin 0"), ("tracked", "untracked"))
@@ -66,7 +66,7 @@ class Totals(SettingsCase):
         self.assertGreater(self.work(SECOND // 10), ran)
 
     def test_killed(self):
-        """What was told is not lost, however often: what is said goes on from there, also above."""
+        """Times that were once reported do not decrease after a kill, neither the unit's nor the slice's."""
         self.work(SECOND // 10)
         for _ in range(3):
             self.assertIn(self.c.ask("begin 0"), ("tracked", "untracked"))
@@ -75,14 +75,14 @@ class Totals(SettingsCase):
             pid = self.pid()
             told = self.of("RunUSec"), self.of("GPUTimeUSec"), self.of("GPUTimeUSec", "count.slice")
             os.kill(pid, signal.SIGKILL)
-            self.c.tell("complete 0")  # when nobody is there to count it
+            self.c.tell("complete 0")  # while no service runs
             self.again(pid)
             self.assertEqual(self.c.line(), "completed")
             again = self.of("RunUSec"), self.of("GPUTimeUSec"), self.of("GPUTimeUSec", "count.slice")
             self.assertTrue(all(a >= b for a, b in zip(again, told)), (told, again))
 
     def test_unit_is_started_again(self):
-        """Its counters go on, and each of its lives has a record of its own."""
+        """A unit's counters go on when it is started again, and each of its runs is logged."""
         ran = self.work(SECOND // 4)
         told = len(inside.journal(f"MESSAGE_ID={GROUP_ENDED}"))
         self.c.end()
@@ -102,7 +102,7 @@ class Totals(SettingsCase):
         self.assertEqual(len(inside.journal(f"MESSAGE_ID={GROUP_ENDED}")), told + 1)
 
     def reboot(self, damage=lambda: None):
-        """What is left of a boot: the disk."""
+        """Restarts the service with only the files on disk, as after a reboot."""
         pid = self.pid()
         run("systemctl", "stop", "xsched")
         if os.path.exists(MEMORY):
@@ -117,8 +117,7 @@ class Totals(SettingsCase):
         self.assertEqual(self.of("RunUSec"), ran)
 
     def test_scope(self):
-        """A scope's totals are not those of the next scope: they are kept while the service is away, and end with the
-        scope."""
+        """A scope's totals survive a restart of the service, and end with the scope: the next of that name has none."""
         c = self.client(command=("systemd-run", "--quiet", "--scope", "--unit=once.scope"), unit="once.scope")
         self.assertIn(c.ask("begin 0"), ("tracked", "untracked"))
         until(lambda: self.of("RunUSec", "once.scope") > SECOND // 10, "it to run")
@@ -134,7 +133,7 @@ class Totals(SettingsCase):
         c.end()
 
     def test_damaged(self):
-        """It is named and kept aside, everything counts from zero, and nothing else suffers."""
+        """A damaged file is reported and set aside, and everything counts from zero."""
         self.work(SECOND // 10)
         n = len(inside.journal(f"MESSAGE_ID={STATE_BAD}"))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Units of users' managers: what they, and the administrator's files for them, say of settings only lowers."""
+"""Settings in units of users' managers, and in the administrator's files for these, can only lower."""
 
 import os
 import subprocess
@@ -77,7 +77,7 @@ class UserUnits(Case):
         return tuple(self.get(p, group, GROUP) for p in ("Priority", "Weight", "PolicySource"))
 
     def start(self, unit, *sections, where=None, text=""):
-        """A unit of the user's, by these files: (path below the directory, [X-XSched])."""
+        """Starts a unit of the user's, with further files (path, text of their [X-XSched])."""
         inside.write(
             f"{self.files}/{unit}",
             f"[Service]\n{text}ExecStart=/bin/sh -c 'sleep 1000 | exec {TEST_CLIENT} {DEVICE_ID} 1'\n",
@@ -91,8 +91,8 @@ class UserUnits(Case):
         return self.only_client()
 
     def test_names_of_units_are_the_systems(self):
-        """Also while only the user has a unit, or a slice, of that name: he gets nothing of what the administrator says
-        of his own."""
+        """The administrator's settings are those of system units, also while only the user has a unit or a slice of
+        that name."""
         inside.write(
             "/run/systemd/system/train.service",
             f"[Service]\nExecStart=/bin/sh -c 'sleep 1000 | exec {TEST_CLIENT} {DEVICE_ID} 1'\nSlice=gpu-batch.slice\n",
@@ -141,8 +141,8 @@ class UserUnits(Case):
             self.end(c)
 
     def test_files(self):
-        """The user's own, with a drop-in, a comment and what makes no sense; of the group, limits, too; over a restart
-        of the service."""
+        """The user's unit file and drop-in apply, also limits of the group, and after a restart of the service.
+        Comments and invalid lines are ignored."""
         path = self.start(
             "low.service",
             (
@@ -171,7 +171,7 @@ class UserUnits(Case):
         self.assertEqual(chain[0], ("user-unit", -7))
 
     def test_files_of_the_administrator(self):
-        """Of a unit by name and by prefix, of all services, of a slice that users have."""
+        """The administrator's files for a unit's prefix and for all services apply."""
         path = self.start(
             "gpu-train.service",
             (f"{self.admin}/gpu-.service.d/50.conf", "Priority=-20"),
@@ -191,7 +191,7 @@ class UserUnits(Case):
         self.assertEqual(self.settings(path)[:2], (-30, 100))
 
     def test_what_the_administrator_gives_to_a_user(self):
-        """By uid, in the system's units: that raises, and the user's own units lower from there."""
+        """A setting of the user's slice among the system's units can raise; the user's own units can lower it."""
         inside.drop_in(f"user-{self.uid}.slice", "gpu", "[X-XSched]\nPriority=60\n")
         self.addCleanup(run, "systemctl", "daemon-reload")
         self.addCleanup(os.unlink, f"/run/systemd/system/user-{self.uid}.slice.d/gpu.conf")
@@ -210,12 +210,12 @@ class UserUnits(Case):
             self.end(c)
 
     def test_scopes_of_run(self):
-        """Where the command takes the place of xschedctl, too: the slice is the unit's."""
+        """The slice of xschedctl run applies to a scope, too, in which the command replaces xschedctl."""
         self.client(command=[*self.user, "xschedctl", "run", "--slice=gpu-batch"])
         self.assertEqual(self.get("Priority", self.only_client(), CLIENT), -50)
 
     def test_after_a_change(self):
-        """The next process that registers tells it."""
+        """After a change of its files, a unit's next process has the new settings."""
         path = self.start("now.service", (f"{self.files}/now.service.d/50.conf", "Priority=-7"))
         self.assertEqual(self.settings(path)[0], -7)
         inside.write(f"{self.files}/now.service.d/50.conf", "[X-XSched]\nPriority=\n")
@@ -226,7 +226,8 @@ class UserUnits(Case):
         )
 
     def test_of_others(self):
-        """Whatever is told: only of units of the teller's own manager, among those that he is in, and only lower."""
+        """Whatever a process claims about units, it can only lower settings, and only of units of its user's manager
+        that it is in."""
         victim = self.client("--slice=shared.slice", unit="victim.service")
         told = [
             f"{unit}:{text}"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Why a job does not run, as xschedctl says it of processes and units: suspended, held, over its limit, or not
-registered at all."""
+"""xschedctl says about a process or a unit why it does not run: it is suspended, held, over its limit, or not
+registered."""
 
 import json
 import os
@@ -24,7 +24,7 @@ class Why(Case):
         super().tearDown()
 
     def said(self, client, words):
-        """What check, explain and status say, of the process and of its unit."""
+        """Checks what `check`, `explain` and `status` print about the process and its unit. Returns the wait."""
         pid = show(client.unit, "MainPID")
         for argv in (
             ["check", pid],
@@ -75,11 +75,11 @@ class Why(Case):
             ]["held_usec"]
         )
         until(lambda: [w[1] for w in self.waits(low)] == ["priority"], "it to be held")
-        # Work that comes and goes leaves gaps, in which no group is named.
+        # The high unit's work has gaps, in which no group is named.
         until(
             lambda: self.waits(low)
             and re.search("high.service runs, with a higher priority", run("xschedctl", "explain", "low.service")),
-            "who it is",
+            "the high unit to be named",
         )
         before = held()
         until(lambda: held() > before, "the time to count")
@@ -98,7 +98,7 @@ class Why(Case):
         c.ask("rest")
 
     def start(self, *options):
-        """A process that is not taken: its pid."""
+        """Starts a process that is refused. Returns its pid."""
         run(
             "systemd-run",
             "--quiet",
@@ -162,7 +162,7 @@ class Why(Case):
         )
         self.addCleanup(os.unlink, REFUSAL)
         run("busctl", "call", "org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus", "ReloadConfig")
-        # The bus's policy is the bus's: who has nothing but the bus is refused by it.
+        # The bus's policy applies only to registrations on the bus, so the process may not use the service's socket.
         bus = "--setenv=XSCHED_BUS_ADDRESS=unix:path=/run/dbus/system_bus_socket"
         words = r"not taken by the service: org\.freedesktop\.DBus\.Error\.AccessDenied: \S"
         self.check_is_told(self.start("--uid=eve", bus), words)
@@ -176,12 +176,12 @@ class Why(Case):
         pid = self.start()
         words = r"not taken by the service: org\.xsched\.Scheduler\.Error\.QuotaExceeded: \S"
         self.check_is_told(pid, words)
-        # A unit with settings is a group, also without a process in it.
+        # A unit with settings is a group, also without a client in it.
         run("xschedctl", "set", "--runtime", "alone.service", "weight=5")
         self.addCleanup(run, "xschedctl", "reset", "alone.service")
         words = rf"process {pid}: {words}"
         self.check_is_said_of_the_unit(words)
-        # Nor does it hide behind another one of its unit that is registered.
+        # The refused process is still reported when the unit has another one, which is registered.
         with open(f"/sys/fs/cgroup{show('alone', 'ControlGroup')}/cgroup.procs", "w", encoding="ascii") as f:
             f.write(show(first.unit, "MainPID"))
         group = self.call("GetGroup", "s", "alone.service")[0]
@@ -198,15 +198,15 @@ class Why(Case):
         self.assertRegex(wait["why"], words)
         self.assertRegex(run("xschedctl", "show", "--value", "-p", "Unregistered", "alone"), rf"\A{words}")
 
-    def test_nothing_is_left_of_it(self):
-        """Who is registered says nothing of how he came to be so."""
+    def test_registered_later(self):
+        """Once a process is registered, nothing says any more that it was not."""
         run("systemctl", "stop", "xsched")
         pid = self.start()
         maps = lambda: run("cat", f"/proc/{pid}/maps")
-        until(lambda: "memfd:xsched: no service on the bus" in maps(), "that it is alone")
+        until(lambda: "memfd:xsched: no service on the bus" in maps(), "the process to say that it found no service")
         run("systemctl", "start", "xsched")
         until(lambda: self.get("NClients") == 1, "it to register")
-        until(lambda: "memfd:xsched: " not in maps(), "that it is not any more")
+        until(lambda: "memfd:xsched: " not in maps(), "this note to go")
         self.assertEqual(run("xschedctl", "check", pid, status=None).count("for nothing"), 1)
 
 

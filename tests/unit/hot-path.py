@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Counts the stops of the hot path: hot-path.py [--list]
 
-A stop is a function of service/ or policy/ that runs from the ready edge of a client to the verdict that holds another
-one. Inline functions of headers are not counted. The program hot-path is built without optimisation in a folder of
-its own, which takes some minutes."""
+A stop is a function of service/ or policy/ that runs between the ready edge of a client and the verdict that holds
+another one. Inline functions of headers are not counted. The program hot-path is built without optimisation in a folder
+of its own, which takes some minutes."""
 
 import re
 import subprocess
@@ -22,7 +22,7 @@ def lines(*command):
 
 
 def stops():
-    """[(function, file)] in the order of their first calls."""
+    """Yields (function, file) in the order of the calls."""
     inline = {name for h in ROOT.glob("**/*.h") for name in INLINE.findall(h.read_text())}
     with tempfile.TemporaryDirectory() as build:
         subprocess.run(["meson", "setup", build, ROOT, *ARGUMENTS], check=True, stdout=sys.stderr)

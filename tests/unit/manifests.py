@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Kubernetes' own definitions of its objects, and what of a manifest is not as they say.
+"""Validates manifests by Kubernetes' own definitions of its objects.
 
-kubernetes/definitions.json has them, as far as they are referred to. What they do not know is a mistake, as for kubectl
---validate=strict."""
+kubernetes/definitions.json contains those that our manifests need. A field that they do not define is an error, as with
+kubectl --validate=strict."""
 
 import json
 import os

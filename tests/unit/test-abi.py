@@ -1,11 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The binary interface of the libraries that others link with is the one that is written down.
+"""The binary interface of the public libraries is the recorded one.
 
-    test-abi.py HEADERS BASELINES LIBRARY...            compares each with BASELINES/NAME.abi
-    test-abi.py --renew HEADERS BASELINES LIBRARY...    writes these anew, after a change that is meant
+    test-abi.py HEADERS BASELINES LIBRARY...            compares each library with BASELINES/NAME.abi
+    test-abi.py --renew HEADERS BASELINES LIBRARY...    records the interfaces anew, after an intended change
 
-A change that breaks who was linked before takes another soname and another version of the symbols as well."""
+A change that breaks programs that were linked before also needs another soname and another version of the symbols."""
 
 import os
 import re
@@ -17,7 +17,7 @@ import unittest
 RENEW = "--renew" in sys.argv
 HEADERS, BASELINES, *LIBRARIES = [a for a in sys.argv[1:] if a != "--renew"]
 
-# What the public headers declare, and nothing that depends on where it was built.
+# Only what the public headers declare, and nothing that depends on the build directory.
 ABIDW = ["abidw", "--headers-dir", HEADERS, "--drop-private-types", "--exported-interfaces-only", "--no-elf-needed"]
 ABIDW += ["--no-show-locs", "--no-corpus-path", "--no-comp-dir-path"]
 INCOMPATIBLE = 8  # abidiff(1): bits of its exit status
@@ -46,19 +46,19 @@ class Abi(unittest.TestCase):
         self.now = os.path.join(where.name, "now.abi")
         self.other = os.path.join(where.name, "other.abi")
 
-    def test_is_as_written_down(self):
+    def test_is_the_recorded_one(self):
         for library in LIBRARIES:
             write_abi(library, self.now)
             differs, said = abidiff(baseline(library), self.now)
             if differs:
-                what = "breaks programs that were linked before" if differs & INCOMPATIBLE else "is another"
+                what = "breaks programs that were linked before" if differs & INCOMPATIBLE else "has changed"
                 self.fail(
                     f"the binary interface of {os.path.basename(library)} {what}:\n{said}\n"
-                    "If that is meant: ninja -C build abi-renew, and commit tests/unit/abi."
+                    "If this is intended, run ninja -C build abi-renew, and commit tests/unit/abi."
                 )
 
     def alter(self, pattern, by):
-        """Of each library: the baseline with one thing altered, and what is said of it."""
+        """Alters one thing in each library's baseline, and yields abidiff's result for it."""
         for library in LIBRARIES:
             with open(baseline(library), encoding="utf-8") as f:
                 text = f.read()
@@ -73,7 +73,7 @@ class Abi(unittest.TestCase):
             with open(baseline(library), encoding="utf-8") as f:
                 text = f.read()
             name = re.search(r"<elf-symbol name='(\w+)'", text)[1]
-            # In the other there is one more.
+            # The altered baseline has another name in its place, which the library lacks.
             more = text.replace(f"name='{name}'", f"name='{name}_more'").replace(f"'{name}@", f"'{name}_more@")
             with open(self.other, "w", encoding="utf-8") as f:
                 f.write(more)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The bounds of ./check: a run that lacks something fails, and says what; a package that the archive no longer has is
+"""A run of ./check that lacks something fails, and says what it lacks. A package that the archive no longer has is
 named, and does not fail the run."""
 
 import json
@@ -72,7 +72,7 @@ class Summary(Scratch):
             self.tests[3]["result"] = result
             self.assertEqual(self.summary()[0], 1)
 
-    def test_why_it_failed_stands_at_the_end(self):
+    def test_the_reason_of_a_failure_is_at_the_end(self):
         said = "\n".join(["[  ERROR   ] --- 1 != 2", *(f"line {i}" for i in range(500))])
         self.tests[3] |= {"result": "FAIL", "stdout": said, "stderr": "the last\n"}
         lines = self.summary()[1].splitlines()
@@ -81,7 +81,7 @@ class Summary(Scratch):
         self.assertEqual(lines[begun + 1], "    | [  ERROR   ] --- 1 != 2")
         self.assertEqual(lines[-2], "    | the last")
 
-    def test_all_that_failed_stands_at_the_end(self):
+    def test_all_failures_are_at_the_end(self):
         for test in self.tests:
             test |= {"result": "FAIL", "stdout": "\n".join(f"line {i}" for i in range(500))}
         lines = self.summary()[1].splitlines()
@@ -96,7 +96,7 @@ class Summary(Scratch):
         self.assertEqual(status, 1)
         self.assertIn("missing: one-more: it did not run", said)
         self.assertTrue(said.endswith(f"{len(SUITES)} passed, 1 failed, 0 skipped\n"))
-        self.assertEqual(self.summary()[0], 0)  # only some were asked for
+        self.assertEqual(self.summary()[0], 0)  # only some tests were chosen
 
     def test_a_suite_is_not_there(self):
         for suite in SUITES:
@@ -120,7 +120,7 @@ class Summary(Scratch):
         status, said = self.summary("--complete")
         self.assertEqual(status, 1)
         self.assertIn("missing: the simulated driver (suite kfdsim): the build did not find libhsakmt-dev", said)
-        self.assertEqual(self.summary()[0], 1)  # kfdsim was asked for, too
+        self.assertEqual(self.summary()[0], 1)  # the suite kfdsim was among the chosen ones
         self.tests = self.tests[:1]
         self.assertEqual(self.summary()[0], 0)
 
@@ -182,7 +182,7 @@ class FromArchive(Scratch):
 
 
 class InstallPackages(Scratch):
-    """With an apt-get that knows all packages but one."""
+    """tools/install-packages with an apt-get that knows all packages but one."""
 
     def setUp(self):
         super().setUp()
@@ -237,7 +237,8 @@ class InstallPackages(Scratch):
 
 
 class Configured(Scratch):
-    """The build directory was set up when packages of tests were still missing, as ./demo does."""
+    """./check configures again, because the build directory may have been set up without the tests' packages, as by
+    ./demo."""
 
     def setUp(self):
         super().setUp()
@@ -246,7 +247,7 @@ class Configured(Scratch):
         shutil.copy(SOURCE / "check", self.top / "check")
         self.copy_program("tools/install-packages", 'echo installs >>"$LOG"; touch "$TOP/package"')
         self.copy_program("tests/lib/summary.py", "true")
-        # As meson does it: without the option, a directory that is set up stays as it is.
+        # Like the real one: without --reconfigure, a directory that is set up stays as it is.
         self.program(
             "meson",
             """

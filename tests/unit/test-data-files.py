@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Files that are not code agree with the code, and with each other: test-data-files.py SOURCE-DIR BUILD-DIR
 
-Message ids, catalog and manual page; polkit actions; bus policy and interface; unit and activation file.
+These are: message ids, catalog and manual page; polkit actions; bus policy and interface; unit and activation file.
 """
 
 import os
@@ -19,7 +19,7 @@ SOURCE, BUILD = Path(sys.argv[1]), Path(sys.argv[2])
 
 
 def lacks(tool):
-    """Whether to skip for want of a tool; where skipping is no option, the test fails for it."""
+    """Returns whether to skip a test because a tool is missing. In CI the test is not skipped, and fails without it."""
     return not shutil.which(tool) and not os.environ.get("CI")
 
 
@@ -34,25 +34,25 @@ def message_ids():
 
 
 def catalog():
-    """id -> (subject, whole entry)"""
+    """Returns {id: (subject, whole entry)}."""
     entries = {}
     for entry in re.split(r"^-- ", read("units/xsched.catalog"), flags=re.M)[1:]:
         ident, rest = entry.split("\n", 1)
-        assert ident not in entries, f"{ident} stands twice in the catalog"
+        assert ident not in entries, f"{ident} is in the catalog twice"
         entries[ident] = (re.search(r"^Subject: (.+)$", rest, re.M).group(1), rest)
     return entries
 
 
 class PageForCockpit(unittest.TestCase):
     def test_catalogues_are_complete(self):
-        """Each has all that the page says, and nothing else; what is put into a text is put into its translation."""
+        """Each catalogue has exactly the texts of the page, and each translation has the placeholders of its text."""
         code = "".join(f.read_text(encoding="utf-8") for f in sorted((SOURCE / "cockpit").glob("*.js")))
         said = set(re.findall(r'\b_\(\s*"([^"\\]*)"', code))
         self.assertEqual(
-            len(re.findall(r"\b_\(", code)), len(re.findall(r'\b_\(\s*"[^"\\]*"\s*\)', code)), "no literal"
+            len(re.findall(r"\b_\(", code)), len(re.findall(r'\b_\(\s*"[^"\\]*"\s*\)', code)), "_() without a literal"
         )
         self.assertGreater(len(said), 100)
-        self.assertEqual(len(re.findall(r"\bgettext\b", code)), 1, "all of it goes by _()")
+        self.assertEqual(len(re.findall(r"\bgettext\b", code)), 1, "gettext() is called outside of _()")
         for catalogue in sorted((SOURCE / "cockpit/po").glob("*.po")):
             pairs = dict(re.findall(r'^msgid "(.+)"\nmsgstr "(.+)"$', catalogue.read_text(encoding="utf-8"), re.M))
             self.assertEqual(set(pairs), said, catalogue.name)
@@ -143,14 +143,14 @@ class Polkit(unittest.TestCase):
             for value in defaults.values():
                 self.assertEqual(value == "yes", name in free, name)
                 self.assertIn(value, ("yes", "auth_admin", "auth_admin_keep"), name)
-            # Without it polkit refuses questions of a service that is not root.
+            # Without an owner, polkit refuses to answer a service that is not root.
             owners = [a.text for a in action.findall("annotate") if a.get("key") == "org.freedesktop.policykit.owner"]
             self.assertEqual(owners, ["unix-user:xsched"], name)
 
 
 class Bus(unittest.TestCase):
     def test_everybody_may_call(self):
-        """But with no descriptor: no call takes one."""
+        """Everybody may call the service, but without descriptors: no call takes one."""
         policy = ET.fromstring(read("dbus/org.xsched.Scheduler.conf"))
         default = [p for p in policy.findall("policy") if p.get("context") == "default"]
         self.assertEqual(len(default), 1)
@@ -225,7 +225,7 @@ class Unit(unittest.TestCase):
     def test_verify_privileged(self):
         drop_in = (BUILD / "units/examples/privileged.conf").read_text(encoding="utf-8")
         self.verify(drop_in)
-        self.verify(re.sub(r"(?m)^#(\w+=)", r"\1", drop_in))  # with what is for mode debug only
+        self.verify(re.sub(r"(?m)^#(\w+=)", r"\1", drop_in))  # with the lines that only mode debug needs
         capabilities = re.findall(r"(?m)^AmbientCapabilities=(\w+)$", drop_in)
         self.assertEqual(capabilities, ["CAP_SYS_PTRACE", "CAP_CHECKPOINT_RESTORE"])
         for name in capabilities:
@@ -235,7 +235,8 @@ class Unit(unittest.TestCase):
 
 
 class Layers(unittest.TestCase):
-    """Libraries in LD_PRELOAD come before a program's own functions of the same names."""
+    """A layer exports nothing but functions of runtimes and of libc: a library in LD_PRELOAD comes before a program's
+    own functions of the same names."""
 
     OF_RUNTIMES = re.compile(r"(hsa|xsched)_\w+|(cl|cu)[A-Z]\w+")
     OF_LIBC = set(
@@ -254,13 +255,13 @@ class Layers(unittest.TestCase):
             sanitizers = ("__asan", "__odr_asan", "__tsan", "__ubsan")
             others = {n for n in names - self.OF_LIBC if not self.OF_RUNTIMES.fullmatch(n)}
             others = {n for n in others if not n.startswith(sanitizers)}
-            self.assertEqual(others, set(), f"of {layer.name}, which would be met in place of a program's own")
+            self.assertEqual(others, set(), f"{layer.name} would replace a program's own functions")
 
 
-# Where a line cannot be broken, or is not written by hand.
+# Files whose lines cannot be broken, or are not written by hand.
 LONG_LINES = (
-    (r"BENCHMARKS\.md|tests/bench/results/.*", "made from what was measured"),
-    (r"tests/fuzz/corpus-.*|tests/unit/abi/.*|tests/unit/kubernetes/.*\.json", "what tests read, as others write it"),
+    (r"BENCHMARKS\.md|tests/bench/results/.*", "generated from measurements"),
+    (r"tests/fuzz/corpus-.*|tests/unit/abi/.*|tests/unit/kubernetes/.*\.json", "input of tests, written by tools"),
     (r"units/prometheus/.*\.json", "JSON, whose strings cannot be broken"),
     (r"dbus/.*\.policy", "messages to users, which are shown with their line breaks"),
     (r"cockpit/po/.*\.po", "a text of the page on one line, and its translation on the next"),
@@ -271,7 +272,7 @@ LONG_LINES = (
 
 class Style(unittest.TestCase):
     def files(self):
-        """(name, lines) of each text of the tree."""
+        """Yields (name, lines) of each text file of the tree."""
         listed = subprocess.run(
             ["git", "-c", "safe.directory=*", "-C", SOURCE, "ls-files", "-z"], capture_output=True, check=False
         ).stdout
@@ -290,7 +291,7 @@ class Style(unittest.TestCase):
                 yield name, data.decode("utf-8", errors="replace").split("\n")
 
     def test_lines(self):
-        """No line is longer than 120 columns, but for rows of Markdown's tables and LONG_LINES."""
+        """No line is longer than 120 columns, except in LONG_LINES and in rows of Markdown's tables."""
         found = []
         for name, lines in self.files():
             if any(re.fullmatch(pattern, name) for pattern, _ in LONG_LINES):
@@ -303,7 +304,7 @@ class Style(unittest.TestCase):
         self.assertEqual(found, [])
 
     def test_files(self):
-        """A source is about one noun: it has 600 lines at most."""
+        """A source file is about one noun, and has 600 lines at most."""
         sizes = {name: len(lines) - 1 for name, lines in self.files() if name.endswith((".c", ".h", ".py", ".js"))}
         self.assertEqual({name: n for name, n in sizes.items() if n > 600}, {})
 

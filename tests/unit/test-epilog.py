@@ -1,6 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What Slurm's epilog takes for a job's, by its own functions and without Slurm: test-epilog.py EPILOG"""
+"""Slurm's epilog counts the cgroups of a job and no others: test-epilog.py EPILOG
+
+Calls the epilog's own functions, without Slurm.
+"""
 
 import json
 import os
@@ -12,7 +15,7 @@ with open(sys.argv.pop(1), encoding="utf-8") as epilog:
     FUNCTIONS = epilog.read().partition("\nBASE=")[0]
 JOB, SLUID = 4711, "sD6SM85E6NGA00"
 SCOPE = "/system.slice/slurmstepd.scope"
-# Names that a user gives to cgroups below what he has been given.
+# Names that a user can give to cgroups below a delegated one.
 FORGED = (
     f"/user.slice/user-1000.slice/user@1000.service/app.slice/slurmstepd.scope/job_{JOB}/step_0",
     f"/user.slice/user-1000.slice/user@1000.service{SCOPE}/job_{JOB}/step_0",
@@ -21,7 +24,7 @@ FORGED = (
     f"/machine.slice/libpod-1.scope{SCOPE}/job_{JOB}/step_0",
     f"/docker/1{SCOPE}/job_{JOB}/step_0",
     f'/system.slice/his.service/:"{SCOPE}/job_{JOB}/step_0',
-    # Slurm in another's job.
+    # Slurm's names within another user's job.
     f"{SCOPE}/job_1/step_0{SCOPE}/job_{JOB}/step_0",
     f"{SCOPE}/job_1/step_0/user/job_{JOB}/step_0",
 )
@@ -32,9 +35,9 @@ class Epilog(unittest.TestCase):
     base = "/init.scope"
 
     def call(self, function, text, sluid=SLUID):
-        """(Its exit status, what it printed.)"""
+        """Calls a function of the epilog. Returns (its exit status, its output)."""
         variables = {"SLURM_JOB_ID": str(JOB), "SLURMD_NODENAME": "n1", "SLURM_JOB_SLUID": sluid, "BASE": self.base}
-        # In the place of xschedctl.
+        # The function prints $LISTED in place of xschedctl.
         done = subprocess.run(
             ["sh", "-c", f'{FUNCTIONS}\ntimeout() {{ printf "%s\\n" "$LISTED"; }}\n{function}'],
             input=text,
@@ -46,7 +49,7 @@ class Epilog(unittest.TestCase):
         return done.returncode, done.stdout.strip()
 
     def sum(self, *used, **kwargs):
-        """Of cgroups, and what each used, as journalctl exports them."""
+        """Calls sum() with (cgroup, usec) pairs, as journalctl exports them."""
         entries = (f"__CURSOR=x\nXSCHED_GROUP={g}\nXSCHED_RUN_USEC={u}\n" for g, u in used)
         return self.call("sum", "\n".join(entries), **kwargs)[1]
 
@@ -64,7 +67,7 @@ class Epilog(unittest.TestCase):
                     self.assertTrue(self.known(f"{scope}/{name}"))
 
     def test_forged(self):
-        """By a user who has been given cgroups: what he uses there is not the job's."""
+        """The GPU time of cgroups that a user has named like the job's is not counted."""
         step = f"{SCOPE}/job_{JOB}/step_0"
         for group in FORGED + OTHERS:
             with self.subTest(group):
@@ -77,13 +80,13 @@ class Epilog(unittest.TestCase):
         self.assertEqual(self.sum((f"{SCOPE}/job_{JOB}/step_0", 1000), sluid=""), "0.001(0=0.001)")
 
     def test_said(self):
-        """What has the job's name and is not counted, where that is all there is."""
+        """If only cgroups that do not count have the job's name, one of them is named."""
         self.assertEqual(self.sum((FORGED[0], 1000), (OTHERS[0], 1000)), f"not counted: {FORGED[0]}")
         of_another_node = f"/system.slice/n2_slurmstepd.scope/job_{JOB}/step_0"
         self.assertEqual(self.sum(*((group, 1000) for group in (*OTHERS, of_another_node))), "")
 
     def test_base(self):
-        """On a host, and in containers with the host's cgroup namespace and with one of their own."""
+        """base() prints the cgroup of process 1, on a host and in containers."""
         for text, expected in (
             ("0::/init.scope\n", "/init.scope"),
             ("12:pids:/a\n1:name=systemd:/init.scope\n0::/init.scope\n", "/init.scope"),
@@ -95,7 +98,7 @@ class Epilog(unittest.TestCase):
                 self.assertEqual(self.call("base /dev/stdin /dev/null ''", text)[1], expected)
 
     def test_own_namespace(self):
-        """The host's systemd has another cgroup of it than it sees itself."""
+        """In a cgroup namespace, base() prints the container's cgroup as the host's systemd knows it."""
         unit = "/machine.slice/box.scope"
         for own, expected in (
             ("/init", f"{unit}/container"),
@@ -109,7 +112,7 @@ class Epilog(unittest.TestCase):
 
 
 class InAContainer(Epilog):
-    """The same where slurmd is in one: what a user forges outside, or in another container, is not its job's."""
+    """The same with slurmd in a container: cgroups that a user names outside, or in another container, do not count."""
 
     box = "/machine.slice/libpod-1f+e.scope"
     base = f"{box}/init/system"
@@ -134,11 +137,11 @@ class InAContainer(Epilog):
         return self.box + group
 
     def test_said(self):
-        """As above, by the host's paths."""
+        """As above, with the host's paths."""
         self.assertEqual(self.sum((FORGED[0], 1000)), f"not counted: {self.box}{FORGED[0]}")
 
     def test_of_an_older_release(self):
-        """Which has its scope below the root."""
+        """An older slurmd in a container has its scope below the root."""
         step = f"{SCOPE}/job_{JOB}/step_0"
         self.assertEqual(super().sum((step, 1000)), "0.001(0=0.001)")
         self.assertTrue(super().known(step))

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The manifests below DIRECTORY are as Kubernetes defines them, and name what there is: test-kubernetes.py DIRECTORY"""
+"""The manifests below DIRECTORY are valid by Kubernetes' definitions, and refer only to things that exist:
+test-kubernetes.py DIRECTORY"""
 
 import copy
 import glob
@@ -58,7 +59,7 @@ class Manifests(unittest.TestCase):
                 self.assertEqual(len(self.definitions.errors(wrong)), 1)
 
     def test_kustomizations(self):
-        """What they name is there, and all that is there is named."""
+        """All files that a kustomization names exist, and it names all files of its directory."""
         for name in KUSTOMIZATIONS:
             directory = os.path.join(ROOT, name)
             (k,) = load(f"{directory}/kustomization.yaml")
@@ -71,7 +72,7 @@ class Manifests(unittest.TestCase):
             self.assertEqual(files, {"kustomization.yaml", *(p for p in named if not p.startswith(".."))})
 
     def test_references(self):
-        """ConfigMaps that are mounted are made, selectors select."""
+        """Mounted ConfigMaps are generated, and selectors match their pods."""
         (k,) = load(f"{ROOT}/base/kustomization.yaml")
         made = {g["name"] for g in k["configMapGenerator"]}
         for _, d in self.documents:
@@ -85,7 +86,7 @@ class Manifests(unittest.TestCase):
             self.assertEqual(d["spec"]["selector"]["matchLabels"], d["spec"]["template"]["metadata"]["labels"])
 
     def test_packages(self):
-        """Those that the manual has in the image are all that a host needs, and no others."""
+        """The packages that the manual copies into the image are exactly those that a host needs."""
         with open(f"{ROOT}/../man/xsched-kubernetes.7.scd", encoding="utf-8") as f:
             lines = [i for i in f if re.match(r"\s*# cp ", i)]
         named = [i for line in lines for i in re.findall(r" ([a-z0-9-]+)\\_\\\*\.deb", line)]
@@ -104,7 +105,7 @@ class Manifests(unittest.TestCase):
         self.assertEqual(set(named), found)
 
 
-# What the script calls: each writes down what it was called with. The host is another directory.
+# Stands in for each program that the script calls, and logs its arguments. nsenter runs its command here.
 STAND_IN = """#!/bin/sh
 case $0 in
 */nsenter)
@@ -118,7 +119,7 @@ echo "${0##*/} $*" >>"$LOG"
 
 class Script(unittest.TestCase):
     def test_installs(self):
-        """Without anybody to answer a question."""
+        """The script installs, with apt-get options that avoid questions, since nobody could answer them."""
         with tempfile.TemporaryDirectory() as directory:
             host, programs, packages, log = (f"{directory}/{i}" for i in ("host", "bin", "packages", "log"))
             for i in (f"{host}/run/systemd/system", programs, packages):

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What is loaded into other people's processes: with glibc 2.28, and beside a libc that is none.
+"""Libraries that are loaded into other programs need no newer glibc than 2.28, and load beside musl, too.
 
-test-old-libc.py MUSL-GCC LIBRARY...: where the first is "", nothing is preloaded into programs of musl."""
+test-old-libc.py MUSL-GCC LIBRARY...: if MUSL-GCC is "", nothing is preloaded into programs of musl."""
 
 import os
 import re
@@ -13,8 +13,7 @@ import unittest
 
 MUSL_GCC, LIBRARIES = sys.argv[1], sys.argv[2:]
 NEWEST = (2, 28)
-# libxsched is opened when it is needed, where libc is glibc, and the HSA tool by a runtime; the others are in
-# LD_PRELOAD.
+# The layers are preloaded. They open libxsched when they need it, and only beside glibc; a runtime opens the HSA tool.
 PRELOADED = [p for p in LIBRARIES if not os.path.basename(p).startswith(("libxsched.so", "libxsched-hsa.so"))]
 
 PROGRAM = r"""
@@ -49,7 +48,7 @@ int main(void) {
 
 
 def wanted(library):
-    """The versions of glibc's functions that it asks for: (version, name)."""
+    """Returns [(version, name)] of the functions of glibc that the library needs."""
     table = subprocess.run(["objdump", "-T", library], check=True, stdout=subprocess.PIPE, text=True).stdout
     found = re.findall(r"\*UND\*.*\bGLIBC_([0-9.]+)\)? +(\S+)", table)
     return [(tuple(int(n) for n in version.split(".")), name) for version, name in found]
@@ -66,7 +65,7 @@ class Symbols(unittest.TestCase):
 
 @unittest.skipUnless(MUSL_GCC, "no musl-gcc")
 class Musl(unittest.TestCase):
-    """Its loader ends a program for one function that a preloaded library asks for and no library has."""
+    """musl's loader ends a program if a preloaded library needs a function that no library has."""
 
     def test_preloaded(self):
         with tempfile.TemporaryDirectory() as folder:

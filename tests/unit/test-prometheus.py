@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Prometheus' own tool on what the exporter tells and on the alert rules: test-prometheus.py PROMTOOL TEST-EXPORTER
+"""Prometheus' own tool accepts the exporter's output and the alert rules: test-prometheus.py PROMTOOL TEST-EXPORTER
 FOLDER"""
 
 import json
@@ -24,7 +24,7 @@ def example():
 
 
 def told():
-    """Names of metrics."""
+    """Returns the names of the exporter's metrics."""
     return set(re.findall(r"^# TYPE (\S+) ", example(), re.M))
 
 
@@ -37,11 +37,11 @@ class Metrics(unittest.TestCase):
         done = promtool("check", "metrics", text=example())
         self.assertEqual((done.returncode, done.stdout + done.stderr), (0, ""))
 
-    def test_it_would_say(self):
+    def test_mistakes_are_found(self):
         self.assertNotEqual(promtool("check", "metrics", text=example().replace("_total", "")).returncode, 0)
 
     def test_manual_page(self):
-        """Has each of them, and no other."""
+        """The manual page has exactly the exporter's metrics."""
         page = (FOLDER / "../../man/xsched-exporter.8.scd").read_text(encoding="utf-8").replace("\\_", "_")
         inside = page[page.index("# METRICS") : page.index("# LIMITS")]
         self.assertEqual({n for n in re.findall(r"_(xsched_\w+)_", inside)}, told())
@@ -59,7 +59,7 @@ class Rules(unittest.TestCase):
             return promtool("test", "rules", f"{d}/tests.yml")
 
     def alerts(self):
-        """(text of a rule, its name)"""
+        """Returns [(text of a rule, its name)]."""
         parts = re.split(r"(?m)^ *(?:#.*\n *)*(?=- alert: )", self.rules)[1:]
         return [(p, re.match(r"- alert: (\w+)", p)[1]) for p in parts]
 
@@ -73,7 +73,7 @@ class Rules(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_each_is_tested(self):
-        """One that never fires, or at once, does not pass."""
+        """The rules' tests fail for each alert that never fires, and for each that fires at once."""
         self.assertEqual(len(self.alerts()), 7)
         for text, name in self.alerts():
             expr = re.search(r"expr: (.*\n(?: {10,}.*\n)*)", text)[1]
@@ -82,7 +82,7 @@ class Rules(unittest.TestCase):
             self.assertNotEqual(self.run_tests(silent).returncode, 0, name)
             if "for:" in text:
                 at_once = self.rules.replace(text, re.sub(r"for: .*\n", "for: 0s\n", text))
-                if name != "XschedDecisionsSlow":  # of that one the rate is what takes its time
+                if name != "XschedDecisionsSlow":  # its rate takes time anyway
                     self.assertNotEqual(self.run_tests(at_once).returncode, 0, name)
 
     def test_metrics_exist(self):
@@ -103,7 +103,7 @@ class Dashboard(unittest.TestCase):
             self.assertLessEqual(p["gridPos"]["x"] + p["gridPos"]["w"], 24, p["title"])
 
     def test_shows_everything(self):
-        """Each metric is in some panel, but for the switch of the service's own counters."""
+        """Each metric is in a panel, except for the one that says that the service is degraded."""
         text = json.dumps([t["expr"] for p in self.dashboard["panels"] for t in p["targets"]])
         self.assertEqual(told() - named(text), {"xsched_degraded"})
         self.assertLessEqual(named(text), told())

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The rooms of rooms.conf: this tree keeps to them, and tools/rooms finds what does not."""
+"""This tree complies with rooms.conf, and tools/rooms finds violations in others."""
 
 import contextlib
 import importlib.machinery
@@ -18,7 +18,7 @@ import unittest
 SOURCE = pathlib.Path(os.environ["SOURCE_DIR"])
 BUILD = pathlib.Path(os.environ["BUILD_DIR"])
 TOOL = SOURCE / "tools/rooms"
-sys.dont_write_bytecode = True  # beside the tool, in the source tree
+sys.dont_write_bytecode = True  # it would be beside the tool, in the source tree
 
 ROOMS = """
 [low]
@@ -68,7 +68,7 @@ def load_tool():
 
 
 def rooms(*arguments):
-    """The exit status and the lines of tools/rooms, here in this process: many times faster."""
+    """Runs tools/rooms in this process, which is many times faster. Returns its exit status and the lines it prints."""
     said = io.StringIO()
     with contextlib.redirect_stderr(said):
         try:
@@ -88,7 +88,7 @@ class ThisTree(unittest.TestCase):
 
 
 class OtherTree(unittest.TestCase):
-    """A small tree: as it should be, and with one fault."""
+    """A small tree, without a fault and with one."""
 
     def setUp(self):
         self.top = pathlib.Path(tempfile.mkdtemp())
@@ -108,13 +108,13 @@ class OtherTree(unittest.TestCase):
         self.write(name, text.replace(old, new))
 
     def build(self):
-        """As meson leaves it: objects, and which source each is of."""
+        """Makes a build directory like meson's: objects, and compile_commands.json, which names their sources."""
         build = self.top / "build"
         (build / "meson-info").mkdir(parents=True, exist_ok=True)
         commands = []
         for source in sorted(self.top.glob("**/*.c")):
             name = source.relative_to(self.top)
-            # What a test compiles is the test's, wherever the source is from.
+            # An object belongs to the tests if it is below tests/, wherever its source is.
             output = f"{'tests/' if name.parts[0] == 'tests' else ''}{str(name).replace('/', '_')}.o"
             (build / output).parent.mkdir(exist_ok=True)
             compiler = ["cc", "-fvisibility=hidden", "-I", self.top]
@@ -124,7 +124,7 @@ class OtherTree(unittest.TestCase):
         return build
 
     def check(self, *faults, calls=False):
-        """One line for each fault, and no other."""
+        """Checks that exactly these faults are found."""
         done = rooms("--source", self.top, *(["--build", self.build()] if calls else []))
         self.assertEqual(done, (1 if faults else 0, list(faults)))
 
@@ -158,7 +158,7 @@ class OtherTree(unittest.TestCase):
         self.check("high/high.c: includes tests/help.h, but high may not use tests")
 
     def test_include_of_nothing(self):
-        # A branch that is not compiled, so the compiler does not find it.
+        # In a branch that is not compiled, so the compiler does not complain.
         self.replace("high/high.c", "#include <stdio.h>", '#if 0\n#include "low/gone.h"\n#endif')
         self.check("high/high.c: includes low/gone.h, which is not in this tree")
 
@@ -181,7 +181,7 @@ class OtherTree(unittest.TestCase):
         rooms("--source", self.top, "--write")
         self.check("rooms.conf: [only]: low does not call low_c*", calls=True)
 
-    # The header is the lower room's own: only the linker's view shows who defines the function.
+    # The lower room's own header declares the function; only the objects show which room defines it.
     def test_call_that_goes_up(self):
         self.replace("low/low.c", "return n;", "return n + low_hook();")
         self.replace("high/high.c", "int high_call", "int low_hook(void) {\n        return 3;\n}\n\nint high_call")
@@ -204,7 +204,7 @@ class OtherTree(unittest.TestCase):
         self.check("high_high.c.o: uses side_call of high/side, but high may not", calls=True)
 
     def test_call_of_what_two_rooms_define(self):
-        # As with libxsched and what a layer has in its place: either may be meant.
+        # As libxsched and a layer do, for example. The call may be of either, so it is allowed.
         self.replace(
             "high/side/side.c",
             "int side_call(void);",
@@ -213,7 +213,7 @@ class OtherTree(unittest.TestCase):
         self.check(calls=True)
 
     def test_call_of_a_library(self):
-        # One room has a function in place of libc's, another calls libc's.
+        # One room interposes a function of libc's, and another room calls libc's.
         self.replace(
             "high/high.c",
             "int high_call",
@@ -242,7 +242,7 @@ class OtherTree(unittest.TestCase):
         )
 
     def ring(self, n):
-        """Makes the room low one with a circle of so many sources."""
+        """Adds a circle of n sources to the room low."""
         for i in range(n):
             self.write(f"low/ring{i}.h", f"int ring{i}(int n);\n")
             self.write(
@@ -263,7 +263,7 @@ class OtherTree(unittest.TestCase):
             calls=True,
         )
 
-    def test_circle_that_is_said(self):
+    def test_circle_that_rooms_conf_allows(self):
         self.ring(6)
         self.replace("rooms.conf", "is = What is below\n", "is = What is below\ncircle = 6\n")
         self.check(calls=True)
@@ -296,7 +296,7 @@ class OtherTree(unittest.TestCase):
         self.replace("high/high.c", '#include "low/low.h"', '#include "low/low.h"\n#include "low/other.h"')
         self.replace("high/high.c", "return low_call", "return low_hook() + low_call")
         self.check("low/low.c: low_hook is not declared in low/low.h", calls=True)
-        # Where it is a row of the room's table, it may be.
+        # A header that is the room's table may declare it.
         self.replace("rooms.conf", "is = What is below\n", "is = What is below\ntable = low/other.h\n")
         self.check(calls=True)
 
@@ -304,7 +304,7 @@ class OtherTree(unittest.TestCase):
         self.replace("low/low.c", "int low_call", "int low_hook(void) {\n        return 3;\n}\n\nint low_call")
         self.replace("tests/test.c", "return high_call()", "return high_call() + low_hook()")
         self.check("low/low.c: nothing in the product uses low_hook", calls=True)
-        # A comment does not use it, the source itself may, by an address as well.
+        # A comment is no use of it. A call in the same source is one, and so is taking its address.
         self.replace("low/low.c", "int low_call", "/* low_hook() */\nint low_call")
         self.check("low/low.c: nothing in the product uses low_hook", calls=True)
         self.replace("low/low.c", "return n;", "return n + low_hook();")
@@ -341,7 +341,7 @@ class OtherTree(unittest.TestCase):
         self.replace("low/low.c", "return USE(low_hook);", "return n;")
         self.check("low/low.c: nothing in the product uses low_hook", calls=True)
 
-    def test_what_a_source_uses_that_is_left_out(self):
+    def test_use_in_a_source_that_is_not_built(self):
         self.replace("low/low.c", "int low_call", "int low_hook(void) {\n        return 3;\n}\n\nint low_call")
         build = self.build()
         self.write("high/other.c", "int other(void) {\n        return low_hook();\n}\n")
@@ -370,7 +370,7 @@ class OtherTree(unittest.TestCase):
         )
 
     def test_way_by_others(self):
-        # By as many as there may be, then by one more.
+        # By the largest allowed number of calls between two steps, then by one more.
         hops = "".join(f"int hop{i}(void) {{\n        return hop{i + 1}();\n}}\n\n" for i in range(5))
         self.replace("high/high.c", "low_call(low_inline())", "hop1()")
         self.replace("high/high.c", "int high_call", hops.replace("hop5()", "low_inline()") + "int high_call")

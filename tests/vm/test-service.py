@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The service, installed, under a systemd that has the whole machine: cgroups with real controllers, and KFD's own
+"""The installed service in a virtual machine of its own: cgroups have real controllers, and there are KFD's own
 files."""
 
 import json
@@ -40,7 +40,7 @@ class Service(Case):
         self.assertNotEqual(read(f"/proc/{show('xsched.service', 'MainPID')}/status").split("Uid:")[1].split()[0], "0")
 
     def test_real_time_while_there_is_a_choice(self):
-        """By the unit's own limit, for the service has no capabilities. Containers do not grant it; a machine does."""
+        """The unit's limit allows it, since the service has no capabilities. Containers do not grant that limit."""
         pid = int(show("xsched", "MainPID"))
         policy = lambda: os.sched_getscheduler(pid) & ~os.SCHED_RESET_ON_FORK
         self.assertEqual(policy(), os.SCHED_OTHER)
@@ -56,7 +56,7 @@ class Service(Case):
         until(lambda: policy() == os.SCHED_OTHER, "an ordinary process")
 
     def test_cpus_stay_awake_while_there_is_a_choice(self):
-        """CPULatency=, with the drop-in that the unit needs for it."""
+        """CPULatency= works, with the drop-in that the unit needs for it."""
         drop_in = "/etc/systemd/system/xsched.service.d/50-cpu-latency.conf"
         config = "/etc/xsched/xsched.conf.d/50-cpu-latency.conf"
         self.addCleanup(run, "systemctl", "restart", "xsched")
@@ -90,7 +90,7 @@ class Service(Case):
         until(lambda: latency() == before, "CPUs that sleep")
 
     def test_priorities_by_cgroup(self):
-        """Two units in two slices, with limits that the kernel enforces: the one waits for the other."""
+        """A unit waits for one of higher priority in another slice; both have limits that the kernel enforces."""
         high = self.client("--slice=online.slice", "-pCPUWeight=500", "-pMemoryMax=256M", unit="high.service")
         low = self.client("--slice=batch.slice", "-pCPUQuota=50%", "-pTasksMax=64", unit="low.service")
         for c, group, file, value in (
@@ -133,7 +133,7 @@ class Service(Case):
 
 
 class QueueFinder(unittest.TestCase):
-    """No process can have a queue here; but the files are the driver's."""
+    """xsched-queues on the driver's own files. No process can have a queue here, since there is no GPU."""
 
     def setUp(self):
         fd = os.open("/dev/kfd", os.O_RDWR | os.O_CLOEXEC)
@@ -165,7 +165,7 @@ class QueueFinder(unittest.TestCase):
         run("xsched-queues", "1", status=1)
 
     def test_inode_numbers_ascend(self):
-        """What the order of queues rests on, on the file system that sysfs is made of, too."""
+        """The order of queues depends on this. cgroupfs is kernfs, as sysfs is."""
         numbers = []
         for name in ("c", "a", "d", "b"):
             os.mkdir(f"{ROOT}/{name}")

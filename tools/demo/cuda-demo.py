@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What xsched does for CUDA programs, and that it changes no bit of what they compute: ./demo --device=cuda
+"""Shows what xsched does for CUDA programs, and that it changes no bit of their results: ./demo --device=cuda
 
 cuda-demo.py [--build=DIR] [--program=torch|driver] [--size=N] [--large=N] [--steps=N] [--json=FILE]
                                                                                 inside of xsched-session
 
-First single steps: a tensor, a product of matrices, a convolution, a model, without xsched and with it, whose results
-have to be the same, bit by bit. Then a small model that answers each 25 ms (PyTorch: ResNet-18) beside a large one that
-works all the time (ResNet-50 in training): alone, beside it without xsched, and with xsched; again the results are
-compared. The programs are PyTorch's where python3 has it, else one on the driver's own interface (xsched-demo-cuda).
+First come single steps without xsched and with it: a tensor, a product of matrices, a convolution, and a model. Their
+results have to be the same, bit by bit. Then a small model that answers each 25 ms (PyTorch: ResNet-18) runs alone,
+beside a large one that works all the time (ResNet-50 in training) without xsched, and beside it with xsched. Again the
+results are compared. The programs use PyTorch if python3 has it, else the driver's own interface (xsched-demo-cuda).
 """
 
 import argparse
@@ -27,7 +27,7 @@ class Failure(Exception):
 
 
 class Tenant:
-    """A process of its own, natively or with the layer in front of libcuda."""
+    """A process that runs natively, or with the layer in front of libcuda."""
 
     def __init__(self, options, scheduled, *words, priority=0):
         env = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
@@ -55,7 +55,7 @@ class Tenant:
         self.process.stdin.write("go\n")
 
     def end(self):
-        """What it says last."""
+        """Ends the process. Returns its last line."""
         self.process.stdin.close()
         found = self.read()
         if self.process.wait() != 0:
@@ -73,7 +73,7 @@ def run_steps(options, scheduled):
 
 
 def check_seen(found, what):
-    """The layer has to have seen what was launched: all, where the program itself counts."""
+    """Checks that the layer has seen launches, and all of them if the program counts them."""
     if found["seen"] <= 0 or found.get("launches", found["seen"]) != found["seen"]:
         raise Failure(f"{what}: of {found.get('launches', 'its')} launches the layer saw {found['seen']}")
 
@@ -93,7 +93,7 @@ def compare_steps(options):
 
 
 def wait_for_service(tenant):
-    """A program that is not scheduled would show nothing."""
+    """Waits until the program is registered: the demo is about programs that are scheduled."""
     until = time.monotonic() + 10
     while (
         subprocess.run(["xschedctl", "show", str(tenant.process.pid)], capture_output=True, check=False).returncode != 0
@@ -104,7 +104,7 @@ def wait_for_service(tenant):
 
 
 def beside(options, scheduled, with_large):
-    """The small one, beside the large one or alone."""
+    """Runs the small model, alone or beside the large one."""
     tenants = [Tenant(options, scheduled, "small", *options.size, priority=10)]
     if with_large:
         tenants.append(Tenant(options, scheduled, "large", *options.large, options.steps, priority=-10))
@@ -147,7 +147,7 @@ def compare_beside(options):
         print(f"{name:26}{r['n']:9}{r['p50']:9.2f}{r['p99']:9.2f}{rate}")
     for key in ("small", "large"):
         if len({r[key] for r in found.values() if key in r}) != 1:
-            raise Failure(f"the {key} one's results differ")
+            raise Failure(f"the results of the {key} model differ")
     print("\nThe results of both are the same, bit by bit, without xsched and with it.")
     return found
 
@@ -167,8 +167,8 @@ def main():
     p.add_argument("--size", default="256")
     p.add_argument("--large", default="2048")
     p.add_argument("--steps", default=200, type=int)
-    p.add_argument("--seconds", default=5, type=float, help="how long the small one is alone")
-    p.add_argument("--json", help="a file that gets what was found")
+    p.add_argument("--seconds", default=5, type=float, help="how long the small model runs alone")
+    p.add_argument("--json", help="a file for the results")
     options = p.parse_args()
     if options.program == "torch" or (not options.program and has_torch()):
         options.command = [sys.executable, os.path.join(HERE, "cuda-torch.py")]

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A tenant of a CUDA device that uses PyTorch: does what xsched-demo-cuda (cuda-tenant.c) does, and says it alike.
+"""A tenant of a CUDA device that uses PyTorch. Its commands and output are those of xsched-demo-cuda (cuda-tenant.c).
 
 cuda-torch.py steps | small | large STEPS
 
-steps: a tensor, a product of matrices, a convolution and ResNet-18. small: ResNet-18, a picture each 25 ms, until the
-standard input ends. large: so many steps of training ResNet-50. All by deterministic algorithms.
+steps computes a tensor, a product of matrices, a convolution and ResNet-18. small runs ResNet-18, a picture each 25 ms,
+until standard input ends. large trains ResNet-50 for STEPS steps. All use deterministic algorithms.
 """
 
 import hashlib

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Models of PyTorch, as anybody's, and what the layer counts where it is loaded."""
+"""Ordinary models of PyTorch, and the layer's counts of launches if it is loaded."""
 
 import ctypes
 
@@ -45,7 +45,7 @@ def resnet50():
 
 
 def layer_count():
-    """The layer's own count of calls by name; None: it is not loaded."""
+    """Returns the layer's function that counts calls by name, or None without the layer."""
     try:
         f = ctypes.CDLL(None).xsched_cuda_count
     except AttributeError:

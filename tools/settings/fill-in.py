@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""fill-in.py SETTING-LIST TEMPLATE: prints the template, with what it says of settings filled in.
+"""fill-in.py SETTING-LIST TEMPLATE: prints the template, with the settings filled in.
 
-SETTING-LIST is the program of that name: the settings come from the one table that the service has them from. In a
-template are @SETTINGS_TABLE@ (scdoc), @SETTING_KEYS@, @SETTING_ATTRIBUTES@ and @SETTING_VARIABLES@ (lists for a
-manual page), @SETTINGS_OF_ANYBODY@ and @SETTINGS_OF_GROUPS@ (words for a shell).
+SETTING-LIST is the program of that name, which prints the service's own table of settings. A template may contain
+@SETTINGS_TABLE@ (scdoc), @SETTING_KEYS@, @SETTING_ATTRIBUTES@ and @SETTING_VARIABLES@ (lists for a manual page),
+@SETTINGS_OF_ANYBODY@ and @SETTINGS_OF_GROUPS@ (words for a shell).
 """
 
 import re
@@ -18,7 +18,7 @@ WHOSE = {"anybody": "groups, clients, queues", "groups": "groups"}
 
 
 def in_words(items):
-    """a, b and c: one a line, since scdoc joins lines."""
+    """Returns the items as "a, b and c", one a line: scdoc joins lines."""
     return ",\n  ".join(items[:-1]) + "\n  and " + items[-1]
 
 

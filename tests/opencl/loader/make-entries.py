@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""make-entries.py OUTPUT COMPILER...: the functions of a loader, from CL/cl_icd.h as the compiler reads it
+"""make-entries.py OUTPUT COMPILER...: writes the functions of a loader, from CL/cl_icd.h as the compiler reads it
 
-For each entry of the dispatch table it makes two functions, in assembler, because they use only their first argument.
+It writes two functions for each entry of the dispatch table, in assembler, because they use only their first argument.
 The public one jumps to that entry of the first layer's table. The loader's own one, which ends the chain, jumps to that
-entry of the table of its first argument, an object. Functions without an object there, and those with work of the
-loader's own, are written by hand (loader.c).
+entry of the table of its first argument, which is an object. Functions that have no object there, and those in which
+the loader itself does something, are written by hand (loader.c).
 """
 
 import re
@@ -43,7 +43,7 @@ TYPES = {name: (result.strip(), parameters) for result, name, parameters in re.f
 
 
 def public(name, n):
-    """A function that starts the loader saves its arguments, of which there are at most six."""
+    """Returns the public function. One that starts the loader first saves its arguments, which are six at most."""
     start = "".join(f"push %{r}; " for r in REGISTERS) + "sub $8, %rsp; call loader_start; add $8, %rsp; "
     start += "".join(f"pop %{r}; " for r in reversed(REGISTERS))
     go = f"{start if name in STARTS else ''}mov loader_first(%rip), %rax; jmp *{8 * n}(%rax)"
