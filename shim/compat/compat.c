@@ -54,6 +54,8 @@ XResult compat_error(int r) {
                 return kXSchedSuccess;
         case -EINVAL:
                 return kXSchedErrorInvalidValue;
+        case -ENOENT:
+                return kXSchedErrorNotFound;
         case -ENOSPC:
         case -EBUSY:
                 return kXSchedErrorNotAllowed;
@@ -152,6 +154,12 @@ void compat_unref(XQueue *x) {
         }
         if (!last)
                 return;
+        compat_free(x);
+}
+
+void compat_free(XQueue *x) {
+        if (x->side)
+                side_release(x->side);
         (void) pthread_cond_destroy(&x->work);
         (void) pthread_cond_destroy(&x->done);
         (void) xsched_queue_unref(x->queue);

@@ -110,6 +110,7 @@ struct XQueue {
 
         /* scheduler.c */
         Hints hints;
+        unsigned told;  /* hint.c: what xschedd has of them */
         bool suspended; /* by XQueueSuspend() */
         bool granted;   /* by the policy */
         uint32_t grant_threshold;
@@ -169,6 +170,8 @@ void compat_remove_command(Command *c);
 /* Called without the lock. Frees the object with its last reference. */
 void compat_unref_hwq(HwQueue *h);
 void compat_unref(XQueue *x);
+/* The XQueue was never published. */
+void compat_free(XQueue *x);
 static inline void compat_unrefp(XQueue **x) {
         if (*x)
                 compat_unref(*x);

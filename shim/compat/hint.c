@@ -54,24 +54,48 @@ void hint_merge(PolicySettings *s, const PolicySettings *other) {
         s->utilization = MAX(s->utilization, other->utilization);
 }
 
-/* Hints that the service has no setting for are expressed as far as possible. */
-void hint_send(XQueue *x) {
-        const Hints *h = &x->hints;
-        PolicySettings s = hint_settings(x, NULL);
+enum {
+        TOLD_PRIORITY = 1 << 0,
+        TOLD_UTILIZATION = 1 << 1,
+        TOLD_DEADLINE = 1 << 2,
+        TOLD_LAXITY = 1 << 3,
+        TOLD_THRESHOLD = 1 << 4,
+};
+
+/* Tells xschedd a value that is set. One that is not, `none`, it is told only where it had another. */
+static void tell(XQueue *x, unsigned which, const char *name, bool is_set, int64_t value, int64_t none) {
+        if (is_set || x->told & which)
+                (void) xsched_queue_hint(x->queue, name, is_set ? value : none);
+}
+
+static void tell_all(XQueue *x, unsigned set) {
+        const PolicySettings s = hint_settings(x, NULL);
+        int64_t threshold = MIN(x->threshold, (int64_t) UINT16_MAX);
 
         if (!x->queue)
                 return;
-        (void) xsched_queue_hint(x->queue, "Priority", s.priority);
-        if (h->utilization != UTILIZATION_DEFAULT)
-                (void) xsched_queue_hint(x->queue, "Utilization", s.utilization);
-        if (h->deadline_us != NO_DEADLINE)
-                (void) xsched_queue_hint(x->queue, "Deadline", s.deadline_us);
-        if (h->laxity_us != NO_LAXITY) {
-                (void) xsched_queue_hint(x->queue, "Laxity", s.laxity_us);
-                (void) xsched_queue_hint(x->queue, "Critical", s.critical);
-        }
-        if (x->bounded)
-                (void) xsched_queue_hint(x->queue, "Threshold", MIN(x->threshold, (int64_t) UINT16_MAX));
+        tell(x, TOLD_PRIORITY, "Priority", set & TOLD_PRIORITY, s.priority, PRIORITY_MAX);
+        tell(x, TOLD_UTILIZATION, "Utilization", set & TOLD_UTILIZATION, s.utilization, UTILIZATION_DEFAULT);
+        tell(x, TOLD_DEADLINE, "Deadline", set & TOLD_DEADLINE, s.deadline_us, 0);
+        tell(x, TOLD_LAXITY, "Laxity", set & TOLD_LAXITY, s.laxity_us, 0);
+        tell(x, TOLD_LAXITY, "Critical", set & TOLD_LAXITY, s.critical, PRIORITY_MAX);
+        tell(x, TOLD_THRESHOLD, "Threshold", set & TOLD_THRESHOLD, threshold, 0);
+        x->told = set;
+}
+
+/* Hints that the service has no setting for are expressed as far as possible. */
+void hint_send(XQueue *x) {
+        const Hints *h = &x->hints;
+
+        tell_all(x,
+                        TOLD_PRIORITY | (h->utilization != UTILIZATION_DEFAULT ? TOLD_UTILIZATION : 0) |
+                                        (h->deadline_us != NO_DEADLINE ? TOLD_DEADLINE : 0) |
+                                        (h->laxity_us != NO_LAXITY ? TOLD_LAXITY : 0) |
+                                        (x->bounded ? TOLD_THRESHOLD : 0));
+}
+
+void hint_withdraw(XQueue *x) {
+        tell_all(x, 0);
 }
 
 XResult hint_changed(XQueue *x) {

@@ -15,6 +15,8 @@ void hint_merge(PolicySettings *s, const PolicySettings *other);
 bool hint_forbids(const XQueue *x, const PolicyOps *ops);
 /* Sends the hints to xschedd. Called under GLB. */
 void hint_send(XQueue *x);
+/* Takes back what xschedd has been told of the XQueue, where it has been told something. */
+void hint_withdraw(XQueue *x);
 /* Called after a hint or the threshold has changed: tells the scheduler. Always returns kXSchedSuccess, for the call to
  * return. */
 XResult hint_changed(XQueue *x);

@@ -332,7 +332,7 @@ static void leave(XQueue *x) {
 }
 
 static int start_thread(void) {
-        if (!scheduler.ops || scheduler.has_thread)
+        if (scheduler.has_thread)
                 return 0;
         int r = thread_start(scheduler_main, NULL, STACK_SIZE);
         scheduler.has_thread = r >= 0;
@@ -341,7 +341,7 @@ static int start_thread(void) {
 
 int scheduler_add(XQueue *x) {
         read_environment();
-        int r = start_thread();
+        int r = scheduler.ops ? start_thread() : 0;
         if (r >= 0 && scheduler.ops)
                 r = enter(x);
         (void) write_verdict(x);
@@ -435,18 +435,22 @@ int scheduler_set(XSchedulerType type, XPolicyType policy) {
         if (type == kSchedulerLocal && !ops)
                 return -EOPNOTSUPP;
 
+        if (ops && compat_all())
+                r = start_thread();
+        if (r < 0)
+                return r;
         for (XQueue *x = compat_all(); x; x = x->hh.next)
                 leave(x);
         scheduler.type = type;
         scheduler.policy = policy;
         scheduler.ops = ops;
-        if (ops && compat_all())
-                r = start_thread();
         for (XQueue *x = compat_all(); x; x = x->hh.next) {
-                int k = ops && r >= 0 ? enter(x) : 0;
+                int k = ops ? enter(x) : 0;
                 r = r < 0 ? r : k;
                 if (type == kSchedulerGlobal)
                         hint_send(x);
+                else
+                        hint_withdraw(x);
                 (void) write_verdict(x);
         }
         turn_and_tell();

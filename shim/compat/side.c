@@ -47,8 +47,8 @@ static int open_page(void) {
 
 static Side *take(void) {
         for (size_t i = 0; i < all.n; i++) {
-                bool in_use = false;
-                if (atomic_compare_exchange_strong(&all.sides[i]->in_use, &in_use, true))
+                unsigned none = 0;
+                if (atomic_compare_exchange_strong(&all.sides[i]->refs, &none, 1))
                         return all.sides[i];
         }
         if (all.n == PAGE_SLOTS_MAX)
@@ -56,7 +56,7 @@ static Side *take(void) {
         Side *s = calloc(1, sizeof(Side));
         if (!s)
                 return NULL;
-        s->in_use = true;
+        s->refs = 1;
         s->index = (uint32_t) all.n;
         s->slot = page_slot(&all.page, s->index);
         s->header = all.page.header;
@@ -91,7 +91,7 @@ void side_escape(Side *s) {
 }
 
 void side_release(Side *s) {
-        atomic_store(&s->in_use, false);
+        atomic_fetch_sub(&s->refs, 1);
 }
 
 /* --- what counts --- */
@@ -197,6 +197,7 @@ static void local_release(void *userdata) {
 }
 
 XschedLocal side_local(Side *s) {
+        atomic_fetch_add(&s->refs, 1);
         return (XschedLocal){
                         .size = sizeof(XschedLocal),
                         .begin = local_begin,

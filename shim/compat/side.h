@@ -24,21 +24,22 @@ struct Side {
         uint32_t index;
         uint32_t word; /* the verdict last written */
         _Atomic uint32_t escape;
-        _Atomic bool in_use;
-        _Atomic(XQueue *) xq; /* NULL: it is gone */
+        _Atomic unsigned refs; /* one of its XQueue, one of the gate that a layer asks; 0: free */
+        _Atomic(XQueue *) xq;  /* NULL: it is gone */
         _Atomic uint32_t limit;
         _Atomic uint32_t flying; /* launches of a layer */
         _Atomic uint64_t n_launches;
         _Atomic uint32_t idle, idle_waiters; /* futex: changes when nothing is outstanding any more */
 };
 
-/* Called with the lock. Returns 0, -ENOSPC or -ENOMEM. */
+/* Called with the lock. Returns 0 and a reference, -ENOSPC or -ENOMEM. */
 int side_new(XQueue *x, Side **ret);
-/* Opens the gate for good. Another XQueue may use it when no thread is in it any more. */
+/* Opens the gate for good. */
 void side_escape(Side *s);
+/* Drops a reference. After the last one another XQueue may use it. */
 void side_release(Side *s);
 
-/* For xsched_queue_set_local(). */
+/* For xsched_queue_set_local(), which has a reference: the caller drops it if that has failed. */
 XschedLocal side_local(Side *s);
 
 /* Count commands: one more is buffered; one is launched; n launched ones have completed; n buffered ones are

@@ -13,9 +13,6 @@
 #include "shim/compat/scheduler.h"
 #include "shim/compat/side.h"
 
-/* The application's callbacks run on this stack. */
-#define STACK_SIZE ((size_t) 1024 * 1024)
-
 static void list_push(CommandList *l, Command *c) {
         c->next = NULL;
         if (l->last)
@@ -121,7 +118,8 @@ static void make_room(void *userdata) {
                 await_flying(x);
 }
 
-static void launch(XQueue *x, Command *c) {
+/* Returns false in the child of a fork in the callback, where the XQueue is not, nor any lock held. */
+static bool launch(XQueue *x, Command *c) {
         const HwQueue *h = x->hwq;
         bool mark = h->platform->mark && x->flying.n % (size_t) x->batch_size + 1 == (size_t) x->batch_size;
 
@@ -130,10 +128,13 @@ static void launch(XQueue *x, Command *c) {
                 c->tracked = xsched_queue_begin_bounded(x->queue, make_room, x) == XSCHED_TRACKED;
         compat_launching = x;
         c->result = c->launch(h->handle, c->data);
+        if (!compat_launching)
+                return false;
         compat_launching = NULL;
         if (mark)
                 c->mark = h->platform->mark(h);
         compat_lock();
+        return true;
 }
 
 /* Returns when there may be something to do. */
@@ -167,7 +168,8 @@ static void *worker_main(void *userdata) {
                 else {
                         Command *c = x->launching = list_pop(&x->pending);
                         side_launch(x->side);
-                        launch(x, c);
+                        if (!launch(x, c))
+                                return NULL;
                         x->launching = NULL;
                         list_push(&x->flying, c);
                 }
@@ -182,7 +184,8 @@ static void *worker_main(void *userdata) {
 int worker_submit(XQueue *x, Command *c) {
         if (!x->has_worker) {
                 x->refs++;
-                int r = thread_start(worker_main, x, STACK_SIZE);
+                /* With a stack as the program's own threads have, because the program's callbacks run on it. */
+                int r = thread_start(worker_main, x, 0);
                 if (r < 0) {
                         x->refs--; /* it is registered, with another reference */
                         return r;

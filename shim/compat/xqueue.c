@@ -36,14 +36,6 @@ static void find_queue(XQueue *x) {
                 x->queue = NULL;
 }
 
-static void xqueue_free(XQueue *x) {
-        (void) pthread_cond_destroy(&x->work);
-        (void) pthread_cond_destroy(&x->done);
-        (void) xsched_queue_unref(x->queue);
-        compat_unref_hwq(x->hwq);
-        free(x);
-}
-
 /* Takes over the reference of `h`. */
 static XQueue *xqueue_alloc(HwQueue *h, int64_t level) {
         XQueue *x = calloc(1, sizeof(XQueue));
@@ -64,24 +56,55 @@ static XQueue *xqueue_alloc(HwQueue *h, int64_t level) {
         return x;
 }
 
+/* A layer asks the XQueue's gate for as long as it is set, which has a reference to the side. */
+static int gate_set(XQueue *x) {
+        if (!x->is_layers)
+                return 0;
+        const XschedLocal local = side_local(x->side);
+        int r = xsched_queue_set_local(x->queue, &local);
+        if (r < 0)
+                side_release(x->side);
+        return r;
+}
+
+static void gate_unset(XQueue *x) {
+        if (x->is_layers)
+                (void) xsched_queue_set_local(x->queue, NULL);
+}
+
+/* With the lock, which is released while the last commands are launched. */
+static void xqueue_withdraw(XQueue *x) {
+        compat_remove(x);
+        x->hwq->xq = NULL;
+        scheduler_remove(x);
+        worker_end(x);
+        hint_withdraw(x);
+        side_escape(x->side);
+        x->side->xq = NULL;
+}
+
 /* With the lock. */
 static int xqueue_publish(XQueue *x) {
+        if (compat_find_hwq(x->hwq->handle) != x->hwq)
+                return -ENOENT; /* it was destroyed meanwhile */
         int r = side_new(x, &x->side);
+        if (r >= 0)
+                r = gate_set(x);
         if (r < 0)
                 return r;
-        const XschedLocal local = side_local(x->side);
-        r = x->is_layers ? xsched_queue_set_local(x->queue, &local) : 0;
-        if (r >= 0)
-                r = compat_add(x);
+        r = compat_add(x);
         if (r < 0) {
-                if (!x->is_layers || xsched_queue_set_local(x->queue, NULL) < 0)
-                        side_release(x->side);
+                gate_unset(x);
                 return r;
         }
         x->hwq->xq = x;
-        if (scheduler_type() == kSchedulerGlobal)
+        r = scheduler_add(x);
+        if (r < 0) {
+                xqueue_withdraw(x);
+                gate_unset(x);
+        } else if (scheduler_type() == kSchedulerGlobal)
                 hint_send(x);
-        return scheduler_add(x);
+        return r;
 }
 
 /* Makes the XQueue. If two threads do so for one queue at once, the first one's counts. */
@@ -97,13 +120,13 @@ static XResult make(HwQueue *h, int64_t level, XQueueHandle *ret) {
         r = known ? 0 : xqueue_publish(x);
         if (r >= 0)
                 *ret = known ? known->handle : x->handle;
-        bool ours = !known && h->xq == x;
+        bool ours = !known && r >= 0;
         compat_unlock();
         if (ours)
                 compat_unref(x);
         else
-                xqueue_free(x);
-        return ours ? kXSchedSuccess : compat_error(r);
+                compat_free(x);
+        return compat_error(r);
 }
 
 _public_
@@ -114,6 +137,8 @@ XResult XQueueCreate(XQueueHandle *xq, HwQueueHandle hwq, int64_t level, int64_t
                 return kXSchedErrorInvalidValue;
         if (flags & kQueueCreateFlagBlockingSubmit)
                 return kXSchedErrorNotSupported;
+        if (flags != kQueueCreateFlagNone)
+                return kXSchedErrorInvalidValue;
         HwQueue *h = compat_get_hwq(hwq);
         return h ? make(h, level, xq) : kXSchedErrorNotFound;
 }
@@ -126,17 +151,9 @@ XResult XQueueDestroy(XQueueHandle xq) {
                 compat_unlock();
                 return kXSchedErrorNotFound;
         }
-        compat_remove(x);
-        x->hwq->xq = NULL;
-        scheduler_remove(x);
-        worker_end(x);
-        Side *s = x->side;
-        side_escape(s);
-        s->xq = NULL;
+        xqueue_withdraw(x);
         compat_unlock();
-
-        if (!x->is_layers || xsched_queue_set_local(x->queue, NULL) < 0)
-                side_release(s);
+        gate_unset(x);
         return kXSchedSuccess;
 }
 
@@ -238,6 +255,20 @@ static void wait_idle(XQueue *x) {
                 side_wait_idle(x->side);
 }
 
+static bool is_suspended(XQueue *x) {
+        COMPAT_LOCKED;
+        return x->suspended;
+}
+
+static XResult suspend(XQueue *x) {
+        COMPAT_LOCKED;
+        if (x->hwq->xq != x)
+                return kXSchedErrorNotFound; /* destroyed meanwhile */
+        x->suspended = true;
+        scheduler_changed(x);
+        return kXSchedSuccess;
+}
+
 _public_
 XResult XQueueSuspend(XQueueHandle xq, int64_t flags) {
         CALL(x, xq);
@@ -246,25 +277,24 @@ XResult XQueueSuspend(XQueueHandle xq, int64_t flags) {
                 return kXSchedErrorInvalidValue;
         if (flags != 0 && x == compat_launching)
                 return kXSchedErrorNotAllowed;
-        if (x->suspended)
-                return kXSchedSuccess;
-        if (flags & kQueueSuspendFlagWaitIdle)
-                wait_idle(x);
-        else if (flags & kQueueSuspendFlagWaitAll)
-                (void) wait_all(x);
-        {
-                COMPAT_LOCKED;
-                x->suspended = x->hwq->xq == x; /* the XQueue may be destroyed by now */
-                scheduler_changed(x);
+        /* What is suspended already would never come to its end. */
+        if (flags & (kQueueSuspendFlagWaitIdle | kQueueSuspendFlagWaitAll) && !is_suspended(x)) {
+                if (flags & kQueueSuspendFlagWaitIdle)
+                        wait_idle(x);
+                else
+                        (void) wait_all(x);
         }
-        if (flags & kQueueSuspendFlagSyncHwQueue && x->hwq->platform->finish(x->hwq) < 0)
-                return kXSchedErrorHardware;
-        return kXSchedSuccess;
+        XResult r = suspend(x);
+        if (r == kXSchedSuccess && flags & kQueueSuspendFlagSyncHwQueue && x->hwq->platform->finish(x->hwq) < 0)
+                r = kXSchedErrorHardware;
+        return r;
 }
 
 _public_
 XResult XQueueResume(XQueueHandle xq, int64_t flags) {
         CALL_LOCKED(x, xq);
+        if (flags & ~(int64_t) kQueueResumeFlagDropCommands && flags != kQueueResumeFlagMaskAll)
+                return kXSchedErrorInvalidValue;
         if (!x->suspended)
                 return kXSchedSuccess;
         if (flags & kQueueResumeFlagDropCommands)

@@ -5,7 +5,12 @@
  */
 
 #include "shim/core/auto-hints.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
 #include "common/auto-xqueue.h"
+#include "common/file-status.h"
 #include "common/macro.h"
 
 /* Complaints for standard error; a line that does not fit is lost. */
@@ -45,8 +50,19 @@ void auto_hints_read(HintSet *ret) {
                 set(ret, "Threshold", a.values[AUTO_XQUEUE_THRESHOLD], 1, 65535);
 }
 
+/* A program that has closed standard error may have got its number for a file of its own. Such a file is read, too,
+ * which messages are not. */
+static bool is_for_messages(int fd) {
+        struct stat st;
+        int flags = fcntl(fd, F_GETFL);
+
+        return flags >= 0 && ((flags & O_ACCMODE) == O_WRONLY || (fd_status(fd, &st) == 0 && !S_ISREG(st.st_mode)));
+}
+
 void auto_hints_complain(void) {
         if (likely(complaints_size == 0) || atomic_exchange(&complained, true))
                 return;
-        (void) !write(STDERR_FILENO, complaints, complaints_size);
+        PROTECT_ERRNO;
+        if (is_for_messages(STDERR_FILENO))
+                (void) !write(STDERR_FILENO, complaints, complaints_size);
 }

@@ -136,6 +136,8 @@ int xsched_queue_set_local(XschedQueue *q, const XschedLocal *local) {
         PROTECT_ERRNO;
         QueueLocal *none = NULL;
 
+        if (!q)
+                return -EINVAL;
         if (!local) {
                 QueueLocal *l = atomic_exchange_explicit(&q->local, NULL, memory_order_seq_cst);
                 if (!l)

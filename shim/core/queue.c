@@ -173,6 +173,8 @@ int queue_expect(XschedQueue *only, int64_t usec) {
 
 _public_
 int xsched_queue_hint(XschedQueue *q, const char *name, int64_t value) {
+        if (!q)
+                return -EINVAL;
         if (streq_ptr(name, QUEUE_EXPECT))
                 return queue_expect(q, value);
 
@@ -201,7 +203,7 @@ XschedQueue *xsched_queue_find(const char *backend, uint64_t native) {
 
 _public_
 const char *xsched_queue_device(const XschedQueue *q) {
-        return q->device;
+        return q ? q->device : NULL;
 }
 
 /* --- making --- */

@@ -18,7 +18,8 @@ static const void *launched[LAUNCHES_MAX];
 static size_t n_launched;
 static size_t n_finishes;
 static bool held;
-static const char *next_device;
+static HwQueueHandle held_only; /* 0: every queue */
+static _Atomic(const char *) next_device;
 
 static int fake_open(HwQueue *h, char *ret_device, char *ret_name) {
         if (streq(next_device, "broken"))
@@ -32,7 +33,7 @@ static int fake_finish(const HwQueue *h) {
         (void) pthread_mutex_lock(&lock);
         n_finishes++;
         (void) pthread_cond_broadcast(&changed);
-        while (held)
+        while (held && (held_only == 0 || held_only == h->handle))
                 (void) pthread_cond_wait(&changed, &lock);
         (void) pthread_mutex_unlock(&lock);
         return 0;
@@ -52,11 +53,20 @@ HwQueueHandle fake_queue(const void *address, const char *device) {
         return h;
 }
 
-void fake_hold(bool hold) {
+static void hold(bool hold, HwQueueHandle only) {
         (void) pthread_mutex_lock(&lock);
         held = hold;
+        held_only = only;
         (void) pthread_cond_broadcast(&changed);
         (void) pthread_mutex_unlock(&lock);
+}
+
+void fake_hold(bool on) {
+        hold(on, 0);
+}
+
+void fake_hold_only(HwQueueHandle hwq) {
+        hold(true, hwq);
 }
 
 XResult fake_launch(HwQueueHandle hwq, void *data) {

@@ -12,7 +12,9 @@ HwQueueHandle fake_queue(const void *address, const char *device);
 
 /* fake_hold(false), the default: launches are over at once. fake_hold(true): they stay in flight until
  * fake_hold(false). */
-void fake_hold(bool hold);
+void fake_hold(bool on);
+/* As fake_hold(true), for the launches of one queue alone. */
+void fake_hold_only(HwQueueHandle hwq);
 
 /* Waits for the n-th launch of all queues, and returns its `data`, which tells launches apart. */
 const void *fake_launched(size_t n);

@@ -54,28 +54,65 @@ static void *meddler(void *userdata) {
         for (unsigned i = 0; !stress_ends; i++) {
                 const Queue *q = &all[i % STRESS_QUEUES].q;
 
+                XQueueState s;
+                int64_t n;
+
                 (void) XQueueSuspend(q->xq, 0);
+                (void) XQueueSuspend(q->xq, kQueueSuspendFlagSyncHwQueue);
                 (void) XHintSetScheduler(1 + i % 3, 1 + i % 11);
                 (void) XHintPriority(q->xq, (Priority) (i % 10));
                 (void) XQueueSetLaunchConfig(q->xq, 1 + i % 8, 1);
+                (void) XQueueQuery(q->xq, &s);
+                (void) XQueueProfileHwCommandCount(q->xq, &n);
+                (void) XQueueResume(q->xq, 0);
+                (void) XQueueSuspend(q->xq, 1 << i % 3); /* in flight, all, idle */
                 (void) XQueueResume(q->xq, 0);
         }
         return NULL;
 }
 
+/* XQueues come and go on one address, and are used by whoever finds their handles. */
+static void *maker(void *userdata) {
+        static _Atomic XQueueHandle last;
+        const char *address = userdata;
+
+        while (!stress_ends) {
+                HwQueueHandle hwq = fake_queue(address, "one");
+                XQueueHandle x = 0;
+                HwCommandHandle c;
+
+                if (XQueueCreate(&x, hwq, kPreemptLevelBlock, 0) == kXSchedSuccess)
+                        last = x;
+                if (HwCommandCreateCallback(&c, fake_launch, NULL) == kXSchedSuccess &&
+                                XQueueSubmit(last, c) != kXSchedSuccess)
+                        (void) HwCommandDestroy(c);
+                (void) XQueueSuspend(last, kQueueSuspendFlagWaitIdle);
+                (void) XQueueDestroy(last);
+                (void) HwQueueDestroy(hwq);
+        }
+        return NULL;
+}
+
+#define STRESS_OTHERS 4U
+
 static void test_threads(void **state) {
         static Counted counted[STRESS_QUEUES];
-        pthread_t submitters[STRESS_QUEUES], other;
+        pthread_t submitters[STRESS_QUEUES], others[STRESS_OTHERS];
+        char address;
 
         for (size_t i = 0; i < STRESS_QUEUES; i++)
                 make_on(&counted[i].q, i % 2 ? "one" : "two");
-        assert_int_equal(pthread_create(&other, NULL, meddler, counted), 0);
+        for (size_t i = 0; i < STRESS_OTHERS; i++)
+                assert_int_equal(pthread_create(others + i, NULL, i % 2 ? meddler : maker,
+                                                 i % 2 ? (void *) counted : &address),
+                                0);
         for (size_t i = 0; i < STRESS_QUEUES; i++)
                 assert_int_equal(pthread_create(submitters + i, NULL, submitter, counted + i), 0);
         for (size_t i = 0; i < STRESS_QUEUES; i++)
                 assert_int_equal(pthread_join(submitters[i], NULL), 0);
         stress_ends = true;
-        assert_int_equal(pthread_join(other, NULL), 0);
+        for (size_t i = 0; i < STRESS_OTHERS; i++)
+                assert_int_equal(pthread_join(others[i], NULL), 0);
         for (size_t i = 0; i < STRESS_QUEUES; i++) {
                 settle(&counted[i].q);
                 assert_int_equal(counted[i].n, STRESS_COMMANDS);

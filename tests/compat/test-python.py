@@ -326,12 +326,64 @@ class Hints(Priorities, Case):
             self.assertEqual(err, "xsched: " + said)
             until(lambda: self.call("ListClients") == [], "it is gone")
 
+    def test_ignored_values(self):
+        """Each is one line, and no line gets into a file of the program's."""
+        says = {
+            ("XSCHED_SCHEDULER", "A\nB\x1b[31m"): "A?B?[31m is ignored: it is to be APP, LCL or GLB",
+            ("XSCHED_SCHEDULER", "LCL"): "LCL is ignored: it is to be beside XSCHED_POLICY",
+            ("XSCHED_AUTO_XQUEUE_PRIORITY", "nan"): "nan is ignored: it is to be -256..255",
+        }
+        for (name, value), line in says.items():
+            s = Script(self, "xsched.Queue('test:0')", **{name: value})
+            self.assertEqual(s.p.communicate(), ("", f"xsched: {name}={line}\n"))
+        path = f"{self.directory}/database"
+        s = Script(
+            self,
+            f"""
+            os.close(2)
+            assert os.open({path!r}, os.O_RDWR | os.O_CREAT) == 2
+            xsched.Queue("test:0")
+            """,
+            XSCHED_SCHEDULER="none",
+        )
+        self.assertEqual((s.p.communicate(), s.p.returncode), (("", ""), 0))
+        self.assertEqual(os.path.getsize(path), 0)
+
 
 class Examples(Case):
     def test_pyopencl(self):
         program, layer = f"{SOURCE}/python/examples/pyopencl-batch.py", os.environ["XSCHED_LAYER"]
         out = Script(self, None, program, OPENCL_LAYERS=layer).end()
         self.assertEqual(out, "launches seen: 20\nright\n")
+
+    def test_global(self):
+        """The service has the hints of an XQueue while that exists, under GLB."""
+        s = Script(
+            self,
+            """
+            import pyopencl
+            queue = pyopencl.CommandQueue(pyopencl.create_some_context(interactive=False))
+            with xsched.XQueue.opencl(queue, threshold=3) as x:
+                x.hint(priority=-20)
+                step()
+                for scheduler in "GLB", "APP", "GLB":
+                    xsched.set_scheduler(scheduler)
+                    step()
+            step()
+            """,
+            OPENCL_LAYERS=os.environ["XSCHED_LAYER"],
+        )
+        names = ("Priority", "Threshold")
+        for expected in (0, 0), (-20, 3), (0, 0), (-20, 3), (0, 0):
+            s.at()
+            until(lambda: len(self.call("ListQueues")) == 1, "the queue is known")
+            (queue,) = self.call("ListQueues")
+            until(
+                lambda: tuple(self.get(n, queue[4], "org.xsched.Scheduler.Queue") for n in names) == expected,
+                f"it has {expected}",
+            )
+            s.go()
+        s.end()
 
     def test_xqueue(self):
         """A small threshold needs no other options; a failure leaves no XQueue; a child cannot destroy its parent's."""

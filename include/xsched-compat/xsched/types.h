@@ -88,9 +88,10 @@ typedef enum {
 
 typedef enum {
         kQueueSuspendFlagNone = 0x0000,
-        kQueueSuspendFlagSyncHwQueue = 0x0001, /* suspend, then wait for the commands in flight */
-        kQueueSuspendFlagWaitAll = 0x0002,     /* wait for the commands submitted so far, then suspend */
-        kQueueSuspendFlagWaitIdle = 0x0004,    /* wait until it is idle, then suspend */
+        /* Suspend, then wait for the commands in flight; also where it is suspended already. */
+        kQueueSuspendFlagSyncHwQueue = 0x0001,
+        kQueueSuspendFlagWaitAll = 0x0002,  /* wait for the commands submitted so far, then suspend */
+        kQueueSuspendFlagWaitIdle = 0x0004, /* wait until it is idle, then suspend */
         kQueueSuspendFlagMaskAll = -1,
 } XQueueSuspendFlag;
 

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Programs that use XQueues as nobody should: threads that destroy what others wait for, callbacks that fork, systems
+ * without a thread more
+ */
+
+#include <alloca.h>
+#include <dlfcn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "compat-fixture.h"
+#include "include/xsched/xsched.h"
+#include "shim/compat/side.h"
+
+/* Children end by exit(), and what they have forgotten of their parent's is no leak. */
+const char *__lsan_default_options(void);
+_public_
+const char *__lsan_default_options(void) {
+        return "detect_leaks=0";
+}
+
+static atomic_bool no_threads;
+
+/* In front of libc's. */
+_public_
+int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*start_routine)(void *), void *arg) {
+        static int (*next)(pthread_t *, const pthread_attr_t *, void *(*) (void *), void *);
+
+        if (no_threads)
+                return EAGAIN;
+        if (!next)
+                next = dlsym(RTLD_NEXT, "pthread_create");
+        return next(thread, attr, start_routine, arg);
+}
+
+static int setup(void **state) {
+        fake_forget();
+        return 0;
+}
+
+static int teardown(void **state) {
+        no_threads = false;
+        fake_hold(false);
+        assert_ok(XHintSetScheduler(kSchedulerAppManaged, kPolicyUnknown));
+        return 0;
+}
+
+/* --- threads --- */
+
+static void *suspend_when_idle(void *userdata) {
+        const Queue *q = userdata;
+
+        (void) XQueueSuspend(q->xq, kQueueSuspendFlagWaitAll);
+        return NULL;
+}
+
+static void *create(void *userdata) {
+        Queue *q = userdata;
+
+        return (void *) (uintptr_t) XQueueCreate(&q->xq, q->hwq, kPreemptLevelBlock, 0);
+}
+
+/* Makes a queue such as a layer has made: XQueueWaitAll() also waits for the runtime. */
+static XschedQueue *make_layers(Queue *q) {
+        XschedQueue *layers = NULL;
+
+        *q = (Queue){.hwq = fake_queue(&q->address, "one")};
+        const XschedQueueInfo info = {.size = sizeof(info), .device = "one", .backend = "fake", .native = q->hwq};
+        assert_int_equal(xsched_queue_new(&info, &layers), 0);
+        assert_ok(XQueueCreate(&q->xq, q->hwq, kPreemptLevelBlock, 0));
+        return layers;
+}
+
+/* A thread waits, to suspend an XQueue then, which is destroyed meanwhile: the XQueue that comes next is suspended as
+ * it was. */
+static void test_destroyed_while_suspended(void **state) {
+        Queue old, new;
+        pthread_t thread;
+
+        make(&new);
+        end(&new);
+        XschedQueue *layers = make_layers(&old);
+        fake_forget();
+        fake_hold(true);
+        assert_int_equal(pthread_create(&thread, NULL, suspend_when_idle, &old), 0);
+        fake_await_finish(1);
+        assert_ok(XQueueDestroy(old.xq));
+
+        fake_hold_only(old.hwq);
+        make(&new);
+        assert_ok(XQueueSuspend(new.xq, 0));
+        fake_hold(false);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        assert_true(side_is_held(compat_find(new.xq)->side));
+        end(&new);
+        assert_ok(HwQueueDestroy(old.hwq));
+        (void) xsched_queue_unref(layers);
+}
+
+/* The handle is destroyed while another thread makes an XQueue of it. */
+static void test_destroyed_while_created(void **state) {
+        Queue q = {0};
+        XQueueHandle x;
+        pthread_t thread;
+        void *result;
+
+        q.hwq = fake_queue(&q.address, "one");
+        fake_hold(true);
+        assert_int_equal(pthread_create(&thread, NULL, create, &q), 0);
+        fake_await_finish(1);
+        assert_ok(HwQueueDestroy(q.hwq));
+        fake_hold(false);
+        assert_int_equal(pthread_join(thread, &result), 0);
+        assert_int_equal((uintptr_t) result, kXSchedErrorNotFound);
+        assert_int_equal(XQueueGet(&x, q.hwq), kXSchedErrorNotFound);
+}
+
+static void *suspend_and_wait(void *userdata) {
+        const Queue *q = userdata;
+
+        assert_ok(XQueueSuspend(q->xq, kQueueSuspendFlagSyncHwQueue));
+        return NULL;
+}
+
+/* It is suspended already, and still "what is in flight ends first". */
+static void test_suspended_twice(void **state) {
+        pthread_t thread;
+        Queue q;
+        char data;
+
+        make(&q);
+        fake_forget();
+        fake_hold(true);
+        submit(&q, &data);
+        fake_await_finish(1);
+        assert_ok(XQueueSuspend(q.xq, 0));
+        assert_int_equal(pthread_create(&thread, NULL, suspend_and_wait, &q), 0);
+        fake_await_finish(2);
+        fake_hold(false);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        end(&q);
+}
+
+/* --- what there is not --- */
+
+static void test_no_threads(void **state) {
+        HwCommandHandle c;
+        XQueueHandle x = 0;
+        Queue q = {0};
+        char data;
+
+        /* First without a thread for the local scheduler, then without one for commands. */
+        assert_ok(XHintSetScheduler(kSchedulerLocal, kPolicyHighestPriorityFirst));
+        q.hwq = fake_queue(&q.address, "one");
+        no_threads = true;
+        assert_int_equal(XQueueCreate(&x, q.hwq, kPreemptLevelBlock, 0), kXSchedErrorHardware);
+        assert_int_equal(x, 0);
+        assert_int_equal(XQueueGet(&x, q.hwq), kXSchedErrorNotFound);
+        no_threads = false;
+        assert_ok(XQueueCreate(&q.xq, q.hwq, kPreemptLevelBlock, 0));
+
+        no_threads = true;
+        assert_ok(HwCommandCreateCallback(&c, fake_launch, &data));
+        assert_int_equal(XQueueSubmit(q.xq, c), kXSchedErrorHardware);
+        no_threads = false;
+        assert_ok(XQueueSubmit(q.xq, c));
+        settle(&q);
+        assert_int_equal(fake_n_launched(), 1);
+        end(&q);
+}
+
+static void test_flags(void **state) {
+        Queue q;
+        XQueueHandle x;
+
+        make(&q);
+        assert_int_equal(XQueueCreate(&x, q.hwq, kPreemptLevelBlock, 0x100), kXSchedErrorInvalidValue);
+        assert_ok(XQueueSuspend(q.xq, 0));
+        assert_int_equal(XQueueResume(q.xq, 0x100), kXSchedErrorInvalidValue);
+        assert_int_equal(XQueueResume(q.xq, INT64_MIN), kXSchedErrorInvalidValue);
+        assert_true(side_is_held(compat_find(q.xq)->side));
+        assert_ok(XQueueResume(q.xq, kQueueResumeFlagMaskAll));
+        end(&q);
+}
+
+/* The functions of libxsched that are not called at each launch. */
+static void test_no_queue(void **state) {
+        const XschedLocal local = {.size = sizeof(local)};
+
+        assert_int_equal(xsched_queue_hint(NULL, "Priority", 0), -EINVAL);
+        assert_int_equal(xsched_queue_hint(NULL, "WillLaunch", 0), -EINVAL);
+        assert_int_equal(xsched_queue_set_local(NULL, &local), -EINVAL);
+        assert_int_equal(xsched_queue_set_local(NULL, NULL), -EINVAL);
+        assert_null(xsched_queue_device(NULL));
+}
+
+/* --- callbacks --- */
+
+/* As deep as the program's own threads may go. */
+static XResult use_stack(HwQueueHandle hwq, void *data) {
+        pthread_attr_t attr;
+        size_t n = 0;
+
+        assert_int_equal(pthread_attr_init(&attr), 0);
+        assert_int_equal(pthread_attr_getstacksize(&attr, &n), 0);
+        assert_int_equal(pthread_attr_destroy(&attr), 0);
+        n = n / 4 * 3;
+        volatile char *room = alloca(n);
+
+        for (size_t i = 0; i < n; i += 1024)
+                room[i] = (char) i;
+        return room[1024] == 0 ? kXSchedSuccess : kXSchedErrorUnknown;
+}
+
+static void test_stack(void **state) {
+        Queue q;
+
+        make(&q);
+        submit_call(&q, use_stack, NULL);
+        settle(&q);
+        end(&q);
+}
+
+static XResult fork_and_return(HwQueueHandle hwq, void *data) {
+        *(pid_t *) data = fork();
+        return kXSchedSuccess;
+}
+
+/* The child returns into the XQueue's thread, which is its only one. */
+static void test_callback_forks(void **state) {
+#ifdef __SANITIZE_THREAD__
+        return;
+#endif
+        pid_t pid = -1;
+        int status = -1;
+        char data[3];
+        Queue q;
+
+        make(&q);
+        assert_ok(XQueueSuspend(q.xq, 0));
+        submit(&q, data);
+        submit_call(&q, fork_and_return, &pid);
+        submit(&q, data + 1);
+        assert_ok(XQueueResume(q.xq, 0));
+        settle(&q);
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_int_equal(status, 0);
+        assert_int_equal(fake_n_launched(), 2);
+        end(&q);
+}
+
+/* --- the end of the process --- */
+
+static Queue last;
+
+static void end_last(void) {
+        if (XQueueSuspend(last.xq, 0) != kXSchedSuccess || XQueueDestroy(last.xq) != kXSchedSuccess ||
+                        HwQueueDestroy(last.hwq) != kXSchedSuccess)
+                _exit(3);
+}
+
+static XResult resume_itself(HwQueueHandle hwq, void *data) {
+        return XQueueResume(last.xq, 0);
+}
+
+/* exit() while commands are launched, and one of its handlers destroys the XQueue. */
+static void test_exit(void **state) {
+#ifdef __SANITIZE_THREAD__
+        return;
+#endif
+        int status = -1;
+        char data;
+
+        for (int handler = 0; handler < 2; handler++) {
+                pid_t pid = fork();
+                if (pid == 0) {
+                        make(&last);
+                        if (handler)
+                                (void) atexit(end_last);
+                        for (unsigned i = 0; i < 100; i++)
+                                submit_call(&last, i % 10 ? fake_launch : resume_itself, &data);
+                        exit(0);
+                }
+                assert_int_equal(waitpid(pid, &status, 0), pid);
+                assert_int_equal(status, 0);
+        }
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                        /* First, because it is to be the one that starts the scheduler's thread. */
+                        cmocka_unit_test_setup_teardown(test_no_threads, setup, teardown),
+                        cmocka_unit_test_setup_teardown(test_destroyed_while_suspended, setup, teardown),
+                        cmocka_unit_test_setup_teardown(test_destroyed_while_created, setup, teardown),
+                        cmocka_unit_test_setup_teardown(test_suspended_twice, setup, teardown),
+                        cmocka_unit_test_setup_teardown(test_flags, setup, teardown),
+                        cmocka_unit_test_setup_teardown(test_no_queue, setup, teardown),
+                        cmocka_unit_test_setup_teardown(test_stack, setup, teardown),
+                        cmocka_unit_test_setup_teardown(test_callback_forks, setup, teardown),
+                        cmocka_unit_test_setup_teardown(test_exit, setup, teardown),
+        };
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
