@@ -26,7 +26,7 @@ static int show_help(void) {
                "     --bus-address=ADDR  Serve on the bus at ADDR\n"
                "     --socket=PATH       Let programs register on a socket at PATH, too (on the\n"
                "                         system bus: " CLIENT_SOCKET ")\n"
-               "     --thaw              Thaw what a service that is gone left frozen, and end\n"
+               "     --thaw              Thaw units that an earlier service left frozen, and exit\n"
                "     --log-level=LEVEL   Log messages up to LEVEL (emerg, alert, crit, err,\n"
                "                         warning, notice, info, debug)\n"
                "     --log-target=TARGET Log to TARGET (auto, journal, console)\n"

@@ -134,7 +134,7 @@ static int write_once(Exporter *e) {
 static int show_help(void) {
         printf("%s [OPTIONS...]\n"
                "\n"
-               "What the GPU scheduling service does, for Prometheus. Started by\n"
+               "Metrics of the GPU scheduling service, for Prometheus. Started by\n"
                "xsched-exporter.socket, it serves metrics over HTTP.\n"
                "\n"
                "  -h --help               Show this help\n"
@@ -143,7 +143,7 @@ static int show_help(void) {
                "                          collector of node_exporter (- is standard output;\n"
                "                          default: " TEXTFILE_DEFAULT ")\n"
                "     --max-series=N       Series at most; what has none is summed up (%u)\n"
-               "     --idle-timeout=SPAN  End when nobody has asked for so long (10min)\n"
+               "     --idle-timeout=SPAN  Exit after this time without a scrape (10min)\n"
                "     --no-measure         Do not have devices measured (use, memory,\n"
                "                          temperature, power)\n"
                "     --host-processes     Count processes that have a GPU open, by whether\n"

@@ -42,15 +42,15 @@ static const Verb verbs[] = {
                 {"list-devices", 0, 0, verb_list_devices, "", "Devices, and the policy of each"},
                 {"list-groups", 0, 0, verb_list_groups, "", "Groups: cgroups and jobs, and their settings"},
                 {"list-clients", 0, 0, verb_list_clients, "", "Processes that are scheduled"},
-                {"list-queues", 0, 0, verb_list_queues, "", "Their queues"},
+                {"list-queues", 0, 0, verb_list_queues, "", "Queues of these processes"},
                 {"list-policies", 0, 0, verb_list_policies, "", "Policies that a device can have"},
                 {"list-classes", 0, 0, verb_list_classes, "", "Classes: named settings"},
-                {"list-holds", 0, 0, verb_list_holds, "", "Holds, and whose they are"},
+                {"list-holds", 0, 0, verb_list_holds, "", "Claims that hold has made, and by whom"},
                 {"list-settings", 0, 0, verb_list_settings, "", "Settings that were made by set"},
                 {"show", 0, -1, verb_show, "[TARGET...]", "Properties of the service, or of TARGET"},
-                {"set", 2, -1, verb_set, "TARGET KEY=VALUE...", "Change settings of TARGET; KEY= forgets one",
+                {"set", 2, -1, verb_set, "TARGET KEY=VALUE...", "Change settings of TARGET; KEY= removes one",
                                 VERB_ASKS},
-                {"reset", 1, -1, verb_reset, "TARGET...", "Forget the settings that were made by set", VERB_ASKS},
+                {"reset", 1, -1, verb_reset, "TARGET...", "Remove the settings that were made by set", VERB_ASKS},
                 {"suspend", 1, -1, verb_suspend, "TARGET...", "Hold TARGET until it is resumed", VERB_ASKS},
                 {"resume", 1, -1, verb_resume, "TARGET...", "Let TARGET run again", VERB_ASKS},
                 {"policy", 0, -1, verb_policy, "[DEVICE [NAME] [KEY=VALUE...]]",
@@ -60,21 +60,21 @@ static const Verb verbs[] = {
                 {"run", 1, -1, verb_run, "COMMAND...",
                                 "Run COMMAND in a unit of its own, with the shim in its environment",
                                 VERB_ASKS | VERB_LOCAL},
-                {"hold", 2, -1, verb_hold, "CLASS COMMAND...", "Hold CLASS for COMMAND while it runs",
+                {"hold", 2, -1, verb_hold, "CLASS COMMAND...", "Run COMMAND, and give it CLASS while it runs",
                                 VERB_ASKS | VERB_LOCAL},
-                {"top", 0, 0, verb_top, "", "Who uses the devices, refreshing"},
+                {"top", 0, 0, verb_top, "", "Show which groups use the devices, refreshing"},
                 {"plot", 0, 0, verb_plot, "", "Where the time of the devices went in the last minutes, as a picture"},
                 {"record", 0, -1, verb_record, "[DEVICE...]", "Record what devices' policies are told and decide",
                                 VERB_ASKS},
                 {"replay", 1, -1, verb_replay, "FILE [KEY=VALUE...]",
-                                "Make the decisions of a recording again, or other ones", VERB_LOCAL},
+                                "Repeat the decisions of a recording, or make other ones", VERB_LOCAL},
                 {"monitor", 0, 0, verb_monitor, "", "The service's signals as they come"},
-                {"explain", 1, 1, verb_explain, "TARGET", "Why a process or a unit has what it has, or has to wait"},
+                {"explain", 1, 1, verb_explain, "TARGET", "Why a process or a unit has its settings, and why it waits"},
                 {"check", 0, 1, verb_check, "[PID]", "Is the shim effective here, or in a process?", VERB_LOCAL},
                 {"cdi", 1, -1, verb_cdi, "generate [CLASS...]",
-                                "Tell container engines of us: a CDI device for each class", VERB_LOCAL},
+                                "Write CDI devices for container engines, one for each class", VERB_LOCAL},
                 {"dump", 0, 0, verb_dump, "", "The service's internal state", VERB_ASKS | VERB_LOCAL},
-                {"reload", 0, 0, verb_reload, "", "Have the service read its configuration again", VERB_ASKS},
+                {"reload", 0, 0, verb_reload, "", "Make the service read its configuration again", VERB_ASKS},
 };
 
 enum {
@@ -143,31 +143,31 @@ static const Option option_table[] = {
                 {'h', "help", NULL, NULL, "Show this help"},
                 {OPTION_VERSION, "version", NULL, NULL, "Show the version"},
                 {OPTION_KERNEL, "kernel", NULL, "list-queues",
-                                "The queues of all processes on AMD GPUs, as the kernel tells"},
+                                "The queues of all processes on AMD GPUs, as the kernel lists them"},
                 {'p', "property", "NAME", "show, run", "Only this property; NAME=VALUE: a property of the unit"},
                 {OPTION_VALUE, "value", NULL, "show", "Only values, not names"},
                 {OPTION_RUNTIME, "runtime", NULL, "set, policy", "Until the next boot, not for good"},
-                {OPTION_FORCE, "force", NULL, "set", "Also of a unit that systemd does not know"},
-                {OPTION_CLASS, "class", "CLASS", "run", "Class of what runs"},
-                {OPTION_PRIORITY, "priority", "N", "run", "Priority, -255..255: the higher runs first"},
+                {OPTION_FORCE, "force", NULL, "set", "Also set a unit that systemd does not know"},
+                {OPTION_CLASS, "class", "CLASS", "run", "Class of the group"},
+                {OPTION_PRIORITY, "priority", "N", "run", "Priority, -255..255: the highest runs first"},
                 {OPTION_WEIGHT, "weight", "N", "run", "Weight, 1..10000: the share among equal priorities"},
                 {OPTION_THRESHOLD, "threshold", "N", "run", "Launches in flight while others wait"},
-                {OPTION_SCOPE, "scope", NULL, "run", "In a scope: the command takes our place (the default)"},
+                {OPTION_SCOPE, "scope", NULL, "run", "In a scope: the command replaces xschedctl (the default)"},
                 {OPTION_SERVICE, "service", NULL, "run", "In a service, which systemd starts"},
                 {OPTION_UNIT, "unit", "NAME", "run", "Name of the unit"},
-                {OPTION_NAME, "name", "NAME", "run", "Name in the unit's or the job's; else the command's"},
+                {OPTION_NAME, "name", "NAME", "run", "Name for the unit or the job; else the command's"},
                 {OPTION_SLICE, "slice", "SLICE", "run", "Slice of the unit"},
                 {OPTION_DESCRIPTION, "description", "TEXT", "run", "Description of the unit"},
                 {OPTION_WORKING_DIRECTORY, "working-directory", "PATH", "run", "Directory to run in"},
                 {OPTION_UID, "uid", "USER", "run", "Run as this user"},
                 {OPTION_GID, "gid", "GROUP", "run", "Run as this group"},
-                {'E', "setenv", "NAME[=VALUE]", "run", "Set a variable, or pass on our own"},
-                {OPTION_WAIT, "wait", NULL, "run", "A service; wait until it has ended, and tell how"},
-                {'P', "pipe", NULL, "run", "A service, with our standard input, output and error"},
-                {'t', "pty", NULL, "run", "A service, with a terminal of its own, shown on ours"},
-                {'G', "collect", NULL, "run", "Forget the unit also when it failed"},
-                {'q', "quiet", NULL, "run", "Do not tell the unit's name, nor how it ended"},
-                {'v', "verbose", NULL, "run", "Tell in which unit the command runs, or why in none"},
+                {'E', "setenv", "NAME[=VALUE]", "run", "Set a variable, or pass on the one from here"},
+                {OPTION_WAIT, "wait", NULL, "run", "A service; wait until it has ended, and say how"},
+                {'P', "pipe", NULL, "run", "A service with the standard input, output and error from here"},
+                {'t', "pty", NULL, "run", "A service with a terminal of its own, shown on this one"},
+                {'G', "collect", NULL, "run", "Unload the unit even when it failed"},
+                {'q', "quiet", NULL, "run", "Do not print the unit's name, nor how it ended"},
+                {'v', "verbose", NULL, "run", "Print in which unit the command runs, or why in none"},
                 {OPTION_SHIM, "shim", "HOW", "run", "layer (OPENCL_LAYERS, the default), preload (LD_PRELOAD) or none"},
                 {OPTION_WHY, "why", "TEXT", "hold", "The reason, for list-holds; else the command's name"},
                 {'n', "iterations", "N", "top", "End after N refreshes"},
@@ -177,23 +177,36 @@ static const Option option_table[] = {
                 {OPTION_SORT, "sort", "KEY", "top", "gpu, wait, launches, preempted or name"},
                 {'o', "output", "FILE", "plot, cdi, record",
                                 "Write SVG, devices or records to FILE; - is standard output"},
-                {OPTION_SINCE, "since", "TIME", "plot", "From then on: 5min, or 14:05; 15min"},
+                {OPTION_SINCE, "since", "TIME", "plot", "Begin then: 5min ago, or at 14:05; 15min"},
                 {OPTION_DEVICE, "device", "ID", "plot", "Only this device"},
                 {OPTION_STAND_IN, "stand-in", NULL, "cdi", "Devices that do nothing, for when xsched is removed"},
                 {OPTION_ALL, "all", NULL, "check", "All processes that have a GPU open"},
-                {OPTION_DURATION, "duration", "SPAN", "record", "End after so long; else with SIGINT"},
-                {OPTION_MAX_SIZE, "max-size", "BYTES", "record", "End when FILE is so large; 1G"},
-                {OPTION_CHECK, "check", NULL, "replay", "Only say whether the same comes out"},
+                {OPTION_DURATION, "duration", "SPAN", "record", "End after this time; else with SIGINT"},
+                {OPTION_MAX_SIZE, "max-size", "BYTES", "record", "End when FILE has this size; 1G"},
+                {OPTION_CHECK, "check", NULL, "replay", "Only say whether all decisions are the same"},
                 {OPTION_POLICY, "policy", "NAME", "replay", "With this policy"},
                 {OPTION_SET, "set", "GROUP:KEY=VALUE", "replay", "With this setting of GROUP"},
-                {OPTION_SVG, "svg", "FILE", "replay", "Draw who ran and waited"},
-                {OPTION_TRACE, "trace", "FILE", "replay", "The same for Perfetto and Chrome"},
+                {OPTION_SVG, "svg", "FILE", "replay", "Draw when groups ran and waited"},
+                {OPTION_TRACE, "trace", "FILE", "replay", "Write the same for Perfetto and Chrome"},
 };
 
 #define KEY_OF_ANYBODY(arg, KEY, Name, name, field, TYPE, min, max, usual, LOWERS, INHERITS, WHOSE, ...)               \
         SETTING_IF_##WHOSE(#name ", ")
 #define KEY_OF_GROUPS(arg, KEY, Name, name, field, TYPE, min, max, usual, LOWERS, INHERITS, WHOSE, ...)                \
         SETTING_UNLESS_##WHOSE(#name ", ")
+
+/* In lines of at most 100 columns. */
+static void print_keys(const char *whose, const char *keys) {
+        int column = printf("%s", whose);
+
+        for (size_t n; *keys; keys += n + strspn(keys + n, " ")) {
+                n = strcspn(keys, " ");
+                if (column + 1 + (int) n > 100)
+                        column = printf("\n ") - 1;
+                column += printf(" %.*s", (int) n, keys);
+        }
+        printf("\n");
+}
 
 static void help(void) {
         static const char of_anybody[] = SETTING_ROWS(KEY_OF_ANYBODY, );
@@ -207,13 +220,13 @@ static void help(void) {
         for (size_t i = 0; i < ELEMENTSOF(verbs); i++)
                 printf("  %-13s %-20s %s\n", verbs[i].name, verbs[i].arguments, verbs[i].help);
         printf("\nTARGET is a process id, client:N, queue:N, device:ID, device:all, a group's name, a cgroup path\n"
-               "or a unit. KEY is %s\n"
-               "of a group %s\n"
-               "of a device policy, concurrency, timeslice, threshold, preemption, accounting, linger, starve,\n"
-               "starverun.\n"
-               "\n"
-               "Options:\n",
-                        of_anybody, of_groups);
+               "or a unit.\n");
+        print_keys("KEY is", of_anybody);
+        print_keys("or, of a group,", of_groups);
+        print_keys("or, of a device,",
+                        "policy, concurrency, timeslice, threshold, preemption, accounting, linger, "
+                        "starve, starverun.");
+        printf("\nOptions:\n");
         for (size_t i = 0; i < ELEMENTSOF(option_table); i++) {
                 const Option *o = option_table + i;
                 char text[64];
