@@ -29,7 +29,7 @@ extern "C" {
 typedef struct XschedQueue XschedQueue;
 
 typedef enum XschedBegin {
-        XSCHED_UNTRACKED = 0, /* no other process contends: submit, and do not report the completion */
+        XSCHED_UNTRACKED = 0, /* submit, and do not report the completion */
         XSCHED_TRACKED = 1,   /* submit, then report the completion by xsched_queue_complete() */
 } XschedBegin;
 
@@ -89,8 +89,9 @@ XschedQueue *xsched_queue_ref(XschedQueue *q);
  * count as running for at most one more second. */
 XschedQueue *xsched_queue_unref(XschedQueue *q);
 
-/* Passes the gate before one launch. Returns at once while no other program contends (no system call, no lock), and
- * waits while the queue is held. Returns an XschedBegin. The caller bounds the launches in flight by
+/* Passes the gate before one launch. Waits while the queue is held, and otherwise returns at once. While no other
+ * program contends this takes no system call and no lock, except while the service counts the launches of the process
+ * (Accounting= in xsched.conf(5)). Returns an XschedBegin. The caller bounds the launches in flight by
  * xsched_queue_limit(). */
 int xsched_queue_begin(XschedQueue *q);
 
