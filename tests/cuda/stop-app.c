@@ -3,8 +3,9 @@
 /*
  * A program whose running kernels can be observed, and that prints what the driver knows of it
  *
- * stop-app USEC [GPU...]: on each GPU a thread launches kernels of that length, two at a time. Answers commands on its
- * standard input by a line each; before the first it says "ready".
+ * stop-app USEC [GPU...]: on each GPU a thread launches kernels of that length. At least one is always in flight, since
+ * a program that is held between two launches has nothing to stop. Answers each command on its standard input with a
+ * line; before the first it prints "ready".
  */
 
 #include <dlfcn.h>
@@ -21,8 +22,9 @@
 #include "fake-cuda.h"
 #include "fake-rm.h"
 
-#define N       4U
-#define WORKERS 4U
+#define N         4U
+#define WORKERS   4U
+#define IN_FLIGHT 2U
 
 #define CHECK(x)                                                                                                       \
         do {                                                                                                           \
@@ -57,6 +59,7 @@ static void launch(FakeStream s, int *a) {
 
 static void *work(void *userdata) {
         Worker *w = userdata;
+        struct Event *done[IN_FLIGHT];
         FakeStream s;
         uint64_t p;
         int have[N] = {}, want = 0;
@@ -64,15 +67,20 @@ static void *work(void *userdata) {
         CHECK(cuCtxSetCurrent(w->context) == 0);
         CHECK(cuStreamCreate(&s, 1) == 0);
         CHECK(cuMemAlloc_v2(&p, sizeof(have)) == 0);
+        for (unsigned i = 0; i < IN_FLIGHT; i++)
+                CHECK(cuEventCreate(&done[i], 0) == 0);
         (void) sem_post(&ready);
-        for (; !over; w->n += 2) {
+        for (; !over; w->n++) {
+                if (w->n >= IN_FLIGHT)
+                        CHECK(cuEventSynchronize(done[w->n % IN_FLIGHT]) == 0);
                 launch(s, (int *) (uintptr_t) p);
-                launch(s, (int *) (uintptr_t) p);
-                CHECK(cuStreamSynchronize(s) == 0);
-                want = (int) (((unsigned) want * 3 + 1) * 3 + 1);
+                CHECK(cuEventRecord(done[w->n % IN_FLIGHT], s) == 0);
+                want = (int) ((unsigned) want * 3 + 1);
         }
         CHECK(cuMemcpyDtoHAsync_v2(have, p, sizeof(have), s) == 0);
         CHECK(cuStreamSynchronize(s) == 0);
+        for (unsigned i = 0; i < IN_FLIGHT; i++)
+                CHECK(cuEventDestroy_v2(done[i]) == 0);
         for (unsigned i = 0; i < N; i++)
                 w->right += have[i] == want;
         return NULL;

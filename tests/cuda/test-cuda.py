@@ -107,8 +107,10 @@ class Changes(unittest.TestCase):
 
     def test_disabled(self):
         native = self.native("proc")
-        output, _ = self.run_app(environment(LAYER, libraries=[LIBRARY], XSCHED_DISABLE="1"), "proc")
+        fake = {"XSCHED_FAKE": "track,hold,limit=1", "XSCHED_FAKE_REPORT": self.report}
+        output, _ = self.run_app(environment(LAYER, libraries=[FAKES], XSCHED_DISABLE="1", **fake), "proc")
         self.assertEqual(output, native[0])
+        self.assertFalse(os.path.exists(self.report), "libxsched is not used")
 
     def hostile(self, how, words):
         native = self.native(how)
@@ -155,7 +157,7 @@ class Changes(unittest.TestCase):
         output, n = self.run_app(env, "proc")
         self.assertEqual(output, native[0])
         self.counted(n, native[1])
-        self.assertFalse(os.path.exists(self.report), "libxsched was not asked")
+        self.assertFalse(os.path.exists(self.report), "libxsched is not used")
 
     @unittest.skipIf(LINKED, "needs a program without the layer linked in")
     def test_no_cuda_no_cost(self):

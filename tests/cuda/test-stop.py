@@ -117,7 +117,6 @@ class Holds(Stops):
         for _ in range(4):
             low.goes_on()
             self.take(low)
-            # Between two launches the program has nothing to hold, and is idle.
             until(lambda: low.get("State") == {"held"}, "it is held")
             self.assertEqual(low.get("Level"), {3})
             low.stands()

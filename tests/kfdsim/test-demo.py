@@ -8,8 +8,10 @@ import glob
 import json
 import os
 import subprocess
+import time
 import unittest
 
+DEADLINE = 100
 DEMO = os.environ["XSCHED_DEMO"]
 # A sanitizer's library has to come first, also in processes that preload others.
 ENVIRONMENT = {**os.environ, **({"LD_PRELOAD": os.environ["SANITIZER"]} if os.environ.get("SANITIZER") else {})}
@@ -26,18 +28,29 @@ SHORT = [
 
 
 def demo(*arguments, status=0):
-    p = subprocess.run([DEMO, *arguments], capture_output=True, text=True, timeout=100, check=False, env=ENVIRONMENT)
+    p = subprocess.run(
+        [DEMO, *arguments], capture_output=True, text=True, timeout=DEADLINE, check=False, env=ENVIRONMENT
+    )
     if p.returncode != status:
         raise AssertionError(f"status {p.returncode}\n{p.stdout}{p.stderr}")
     return p.stdout if status == 0 else p.stderr
 
 
 class AmdSim(unittest.TestCase):
-    def tearDown(self):
-        self.assertEqual(set(glob.glob("/tmp/xsched-demo-*")) - self.before, set())
-
     def setUp(self):
-        self.before = set(glob.glob("/tmp/xsched-demo-*"))
+        self.before = self.directories()
+
+    def tearDown(self):
+        """The demo has removed its directory. Those of other demos on this machine go when these end."""
+        left, end = self.directories() - self.before, time.monotonic() + DEADLINE
+        while left and time.monotonic() < end:
+            time.sleep(0.1)
+            left &= self.directories()
+        self.assertEqual(left, set())
+
+    @staticmethod
+    def directories():
+        return set(glob.glob("/tmp/xsched-demo-*"))
 
     def test_three_phases(self):
         result = json.loads(demo(*SHORT, "--json"))
