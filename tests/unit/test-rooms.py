@@ -350,7 +350,7 @@ class OtherTree(unittest.TestCase):
     def test_list_with_a_circle(self):
         self.replace("rooms.conf", "is = What is below\nuses =", "is = What is below\nuses = high")
         rooms("--source", self.top, "--write")
-        self.check("rooms.conf: [low]: uses high, which does not stand above it")
+        self.check("rooms.conf: [low]: uses high, which is not listed above it")
 
     def test_list_with_a_room_that_is_not_there(self):
         self.replace("rooms.conf", "[tests]", "[gone]\nis = Gone\nuses = low\n\n[tests]")
