@@ -109,13 +109,13 @@ export class Actions {
         const [title, ...words] = suspended
             ? [
                   _("Suspend $0?"),
-                  format(_("Its processes ($0) get no more of any device until it is resumed."), n),
-                  _("What runs on a device now ends first. Programs wait; nothing is lost."),
+                  format(_("Its processes ($0) get no time of any device until it is resumed."), n),
+                  _("Work that runs on a device now ends first. Programs wait; nothing is lost."),
               ]
             : [
                   _("Resume $0?"),
                   format(_("Its processes ($0) get their share of the devices again."), n),
-                  _("Programs go on where they wait."),
+                  _("Waiting programs continue."),
               ];
 
         openDialog(

@@ -17,20 +17,20 @@ export const NAMES = {
 
 const MEANINGS = {
     Class: () => _("A name for a set of settings."),
-    Priority: () => _("Who has the higher one runs first, always; only equals share."),
+    Priority: () => _("The group with the higher priority always runs first; only equals share."),
     Weight: () => _("Among equals beside each other, the one with twice the weight gets twice the time."),
     Max: () => _("It gets no more of a device's time than this, even if nobody else wants it."),
     Min: () => _("It gets at least this much of a device's time while it has work, whatever the priorities."),
-    Threshold: () => _("How many launches may be under way while others wait; 0 leaves it to the device."),
+    Threshold: () => _("How many launches may be in flight while others wait; 0 is the device's number."),
     Preemption: () => _("How far it may be stopped while others run."),
-    Gang: () => _("Whether it is stopped and let go on all its devices together."),
+    Gang: () => _("Whether it is held and released on all its devices together."),
     Deadline: () => _("How soon its work is to be done, in microseconds; 0 is no deadline."),
     Laxity: () => _("How long it may wait before its priority rises, in microseconds; 0 is for ever."),
     Critical: () => _("The priority that it has after that."),
-    Utilization: () => _("Its part of the time where the device's policy goes by fixed parts."),
-    Active: () => _("Whether somebody is looking at it."),
+    Utilization: () => _("Its part of the time, for policies with fixed parts."),
+    Active: () => _("Whether a person is looking at it."),
     Period: () => _("The time that Max and Min are percent of, in microseconds."),
-    Accounting: () => _("How its time is counted while nobody competes with it."),
+    Accounting: () => _("How its time is counted while no other group competes with it."),
 };
 
 export const meaning = key => (MEANINGS[key] ? MEANINGS[key]() : "");
@@ -64,12 +64,12 @@ const SENTENCES = [
     ["override", /^stored for (.*)$/s, () => _("set for $0 for good")],
     ["override", /^by class (.*)$/s, () => _("by class $0, which was set for it")],
     ["override", /^set for (.*)$/s, () => _("set for $0")],
-    ["default", /^by class (.*)$/s, () => _("by class $0, for nobody has named another")],
-    ["default", /^/, () => _("nobody has set it; everything begins with that")],
+    ["default", /^by class (.*)$/s, () => _("by class $0, because no other is set")],
+    ["default", /^/, () => _("built in, because it is not set anywhere")],
     ["slice", /^inherited from (.*)$/s, () => _("inherited from $0")],
     ["unit-file", /^by \[X-XSched\] in (.*)$/s, () => _("written in the unit file $0")],
     ["unit", /^by a property of (.*)$/s, () => _("a property of the unit $0")],
-    ["attribute", /^by user\.xsched\.\* of (.*)$/s, () => _("written on its cgroup $0")],
+    ["attribute", /^by user\.xsched\.\* of (.*)$/s, () => _("set by an attribute of its cgroup $0")],
     ["job", /^set with (.*)$/s, () => _("set with $0, which it was started in")],
     ["hold", /^/, () => _("held by a program for as long as it asks for it")],
     ["class", /^by \[Match\] in (.*)$/s, () => _("because it matches $0")],
@@ -77,7 +77,7 @@ const SENTENCES = [
 
 /* The same of what lowers. */
 const LOWERING = [
-    ["attribute", /^by user\.xsched\.\* of (.*)$/s, () => _("lowered by what its owner has written on its cgroup $0")],
+    ["attribute", /^by user\.xsched\.\* of (.*)$/s, () => _("lowered by its owner, by an attribute of its cgroup $0")],
     ["user-unit", /^by the user's unit (.*)$/s, () => _("lowered by the user's unit $0")],
     ["slice", /^inherited from (.*)$/s, () => _("lowered with $0, which it is in")],
     ["job", /^set with (.*)$/s, () => _("lowered with $0, which it was started in")],

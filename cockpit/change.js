@@ -175,7 +175,7 @@ export class ChangeDialog {
     }
 
     tell(what) {
-        replace(this.preview, el("h3", {}, _("What that would do")), what);
+        replace(this.preview, el("h3", {}, _("What this would change")), what);
     }
 
     async table(then, flags, settings) {
@@ -190,7 +190,7 @@ export class ChangeDialog {
 
         return all.length > 0
             ? el("table", {}, el("thead", {}, el("tr", {}, head)), el("tbody", {}, all.map(line)))
-            : el("p", { class: "subtle" }, _("What is in force stays as it is."));
+            : el("p", { class: "subtle" }, _("The settings in force stay the same."));
     }
 
     /* What is in force, or at least what was set, of a key; in words. */
@@ -210,7 +210,7 @@ export class ChangeDialog {
             .map(key => {
                 const [a, b] = [this.valueOf(was, key), this.valueOf(is, key)], label = this.labelOf(key);
 
-                return a === b ? format(_("$0 is $1 as before, but set otherwise"), label, b)
+                return a === b ? format(_("$0 is still $1, but from another source"), label, b)
                     : format(_("$0 was $1 and is $2 now"), label, a, b);
             })
             .join("; ");
@@ -328,7 +328,7 @@ export class ChangeDialog {
                 format(_("Undo the change of $0?"), this.what.name),
                 [
                     el("p", {}, format(_("It has changed since: $0."), this.compare(keys, after, is))),
-                    el("p", {}, _("To undo your change would put back what was set before it, in place of that:")),
+                    el("p", {}, _("Undoing your change would replace that by what was set before:")),
                     el("ul", {}, keys.map(key => el("li", {}, this.backTo(key, before)))),
                 ],
                 [[_("Undo all the same"), async () => resolve(await undo()), "danger"]],

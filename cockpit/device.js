@@ -29,7 +29,7 @@ const fields = policies => [
     },
     {
         key: "Concurrency",
-        label: _("How many run at once"),
+        label: _("Groups that run at once"),
         type: "u",
         min: 1,
         max: 1024,
@@ -40,7 +40,7 @@ const fields = policies => [
 const more = () => [
     {
         key: "StarveUSec",
-        label: _("A turn for everybody after"),
+        label: _("Every group has a turn after"),
         type: "t",
         min: 1,
         max: 3600000,
@@ -58,7 +58,7 @@ const more = () => [
     },
     {
         key: "LingerUSec",
-        label: _("Kept free for who is expected back"),
+        label: _("Kept free for a group that is expected back"),
         type: "t",
         min: 0,
         max: 100,
@@ -67,7 +67,7 @@ const more = () => [
     },
     {
         key: "Threshold",
-        label: _("Launches under way while others wait"),
+        label: _("Launches in flight while others wait"),
         type: "u",
         min: 1,
         max: 65535,
@@ -75,20 +75,20 @@ const more = () => [
     },
     {
         key: "Preemption",
-        label: _("How far who waits is stopped"),
+        label: _("How far holds reach"),
         type: "s",
         options: [
-            ["auto", _("as is quickest")],
+            ["auto", _("whichever is quicker")],
             ["off", _("not at all")],
-            ["1", _("it launches no more")],
-            ["2", _("what has not begun waits, too")],
-            ["3", _("what runs is stopped, too")],
+            ["1", _("new launches wait")],
+            ["2", _("work that has not begun waits, too")],
+            ["3", _("running work is stopped, too")],
             ["privileged", _("the service stops it as a whole")],
         ],
     },
     {
         key: "Accounting",
-        label: _("Time of who is alone"),
+        label: _("Time of a group that is alone"),
         type: "s",
         options: [
             ["auto", _("as the driver counts it, or estimated")],

@@ -11,7 +11,7 @@ class Card {
     constructor(device, actions) {
         this.latency = new Histogram(
             _("From ready to running"),
-            _("How long what was ready waited until it was let run; 0 for what need not wait.")
+            _("How long ready queues waited until they ran; 0 for queues that did not have to wait.")
         );
         this.timeline = new Timeline(device.id, this.latency.element);
         this.actions = actions;
@@ -55,9 +55,9 @@ class Card {
         facts.push(this.fact(_("In use"), percent(model.busy(device.id))));
         const runs = most && most[1].run > 0.005;
 
-        facts.push(this.fact(_("Has it now"), runs ? shortName(most[0]) || _("others") : _("nobody")));
+        facts.push(this.fact(_("Running now"), runs ? shortName(most[0]) || _("others") : _("nobody")));
         if (m.Utilisation !== undefined)
-            facts.push(this.fact(_("Busy, as the driver says"), percent(m.Utilisation / 100)));
+            facts.push(this.fact(_("Busy, by the driver"), percent(m.Utilisation / 100)));
         if (m.VRAMTotal)
             facts.push(this.fact(_("Memory"), format(_("$0 of $1"), bytes(m.VRAMUsed || 0), bytes(m.VRAMTotal))));
         if (m.Temperature !== undefined)

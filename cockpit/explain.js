@@ -61,7 +61,7 @@ export async function explain(bus, path, kind, title, self) {
 
     shown.sort(([a], [b]) => Object.keys(NAMES).indexOf(a) - Object.keys(NAMES).indexOf(b));
     openDialog(
-        format(_("Why $0 has what it has"), title),
+        format(_("Why $0 has its settings"), title),
         [
             el("p", { class: "now" }, waits.map(w => waitSentence(w, self)).join(" ") || _("It does not wait now.")),
             shown.map(settingOf),

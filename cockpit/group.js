@@ -62,13 +62,13 @@ export class GroupChange {
             {
                 name: shown,
                 title: format(_("Change $0"), shown),
-                note: this.owner && _("It is yours: you can lower what it has, and take that back."),
+                note: this.owner && _("This is your own: you can lower its settings, and undo that."),
                 fields,
                 state,
                 read: () => this.read(),
                 mayStore: canStore && !ends && !this.owner,
                 ownOnly: this.owner,
-                whyNot: ends ? _("Nothing is kept for scopes and jobs: what is set ends with them.")
+                whyNot: ends ? _("Settings of scopes and jobs end with them.")
                     : !canStore && NOT_KEPT(),
                 show,
                 preview: async (flags, edits) => {

@@ -47,7 +47,7 @@ class Page {
         this.silent = el("div", { class: "alert warning silent", role: "status", hidden: true });
         this.decisions = new Histogram(
             _("From ready to decided"),
-            _("How long the service took to decide, of what became ready.")
+            _("How long the service took to decide after a queue became ready.")
         );
         this.version = el("p", { class: "subtle version" });
         this.readOnly = el("p", { class: "subtle read-only", hidden: true });
@@ -145,7 +145,7 @@ class Page {
 
         this.silent.hidden = !text;
         if (text && this.isShown)
-            setText(this.silent, `${text} ${_("What is shown is from before.")}`);
+            setText(this.silent, `${text} ${_("The page shows the last known state.")}`);
         else if (text)
             this.say(text);
     }
@@ -163,7 +163,7 @@ class Page {
         this.readOnly.hidden = this.bus.may.manage;
         setText(
             this.readOnly,
-            _("You look at this without administrative access: what is not yours cannot be changed.")
+            _("Without administrative access you can change only what is your own.")
         );
     }
 
@@ -311,10 +311,10 @@ class Page {
         const ills = [...this.model.degraded, ...(this.older ? [this.older] : [])];
 
         if (this.model.isCut())
-            ills.push(_("so many groups are at work that shares are shown of the busiest only"));
+            ills.push(_("too many groups are active: shares are shown of the busiest only"));
 
         this.degraded.hidden = ills.length === 0;
-        setText(this.degraded, format(_("Not all is well: $0"), ills.join("; ")));
+        setText(this.degraded, format(_("Not everything works as configured: $0"), ills.join("; ")));
         this.devices.update(this.model);
         this.tree.update(this.model);
         setText(this.version, format("xsched $0", this.model.version));

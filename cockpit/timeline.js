@@ -179,7 +179,7 @@ export class Timeline {
             this.picture,
             "aria-label",
             format(
-                _("Who ran on $0 in the last minute: $1"),
+                _("Groups that ran on $0 in the last minute: $1"),
                 name,
                 entries.map(([group, , g]) => `${this.nameOf(group)} ${percent(g.run)}`).join(", ") || _("nobody")
             )

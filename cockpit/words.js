@@ -82,9 +82,9 @@ const REASONS = {
     stopped: () => _("its process is stopped or frozen"),
     max: () => _("its limit is used up"),
     priority: () => _("a higher priority runs"),
-    share: () => _("it is another's turn"),
+    share: () => _("it is another group's turn"),
     gang: () => _("waits for another of its devices"),
-    expected: () => _("the device is kept for one that is expected back at once"),
+    expected: () => _("the device is kept for a group that is expected back at once"),
 };
 
 export function reason(name) {
@@ -104,7 +104,7 @@ export function stateOf(group, run) {
         return ["waits", longest.usec > 0 ? format(_("$0: $1"), span(longest.usec), why) : why];
     }
     if (run === null)
-        return ["idle", _("not known: too many are at work")];
+        return ["idle", _("unknown: too many groups are active")];
     return run > 0 ? ["runs", _("runs")] : ["idle", _("idle")];
 }
 
@@ -114,7 +114,7 @@ export const isOlder = error => OLDER.test(error.name);
 
 export function problem(error) {
     if (isOlder(error))
-        return _("The service that runs is older than this page: restart xsched.service, or update xsched.");
+        return _("The running service is older than this page: restart xsched.service, or update xsched.");
     if (/\.Error\.(UnknownObject|NoSuchGroup|NoSuchDevice|NoSuchClient)$/.test(error.name))
         return _("It is no longer there.");
     return error.message || error.problem || String(error);

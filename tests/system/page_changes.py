@@ -70,7 +70,7 @@ class Changes(PageCase):
         suspended = lambda: self.get("Suspended", self.path("two.service"), GROUP)
         self.menu(tab, "two.service", "Suspend…")
         tab.until(
-            "document.querySelector('dialog')?.innerText.includes('Its processes (1) get no more')", "the question"
+            "document.querySelector('dialog')?.innerText.includes('Its processes (1) get no time')", "the question"
         )
         self.assertFalse(suspended())
         self.agree(tab)
@@ -192,7 +192,7 @@ class Changes(PageCase):
         # Groups that have gone, and calls that an older service does not know, are reported as such.
         for text, what in (
             ("The device pci:gone is no longer there.", "d.changeDevice({}, { devices: new Map() }, 'pci:gone')"),
-            ("The service that runs is older than this page: restart xsched.service, or update xsched.", "lacks()"),
+            ("The running service is older than this page: restart xsched.service, or update xsched.", "lacks()"),
             ("It is no longer there.", "gone()"),
         ):
             error = lambda name: f"() => Promise.reject({{ name: 'org.freedesktop.DBus.Error.{name}' }})"
@@ -304,8 +304,8 @@ class Changes(PageCase):
         self.fill(tab, "Preemption", "1")
         self.fill(tab, "Concurrency", 2)
         self.keep(tab, "stored")
-        more = ["How far who waits is stopped", "as is quickest", "it launches no more"]
-        rows = (["Length of a turn", "9 ms", "2.5 ms"], ["How many run at once", 3, 2], more)
+        more = ["How far holds reach", "whichever is quicker", "new launches wait"]
+        rows = (["Length of a turn", "9 ms", "2.5 ms"], ["Groups that run at once", 3, 2], more)
         self.said(tab, *rows)
         self.check_looks(tab, "policy")
         self.agree(tab)
@@ -323,7 +323,7 @@ class Changes(PageCase):
         tab.until("document.querySelector('.preview .error')?.innerText.includes('no sense together')", "the refusal")
         self.assertTrue(tab.js("document.querySelector('dialog footer button').disabled"))
         self.keep(tab, "forget")
-        self.said(tab, ["Length of a turn", "9 ms", "20 ms"], ["How many run at once", 3, 1])
+        self.said(tab, ["Length of a turn", "9 ms", "20 ms"], ["Groups that run at once", 3, 1])
         self.agree(tab)
         self.assertEqual((now(), self.settings()), (was, []))
         self.undone(tab, before)
@@ -357,7 +357,7 @@ class Changes(PageCase):
         tab.click(f"[data-device='{inside.DEVICE_ID}'] .admin")
         self.fill(tab, "Concurrency", 2)
         self.keep(tab, "stored")
-        self.said(tab, ["How many run at once", 5, 2])
+        self.said(tab, ["Groups that run at once", 5, 2])
         self.agree(tab)
         self.assertEqual(len(self.settings()), len(before) + 1)
         self.undone(tab, before)
@@ -550,7 +550,10 @@ class Changes(PageCase):
         whys = tab.js("[...document.querySelectorAll('.dialog-body > .setting p:nth-child(2)')].map(e => e.innerText)")
         self.assertGreaterEqual(len(whys), 5)
         for why in whys:
-            self.assertRegex(why, "^Why: (lowered by its owner for|nobody has set it|by class default, for nobody) ?")
+            self.assertRegex(
+                why,
+                "^Why: (lowered by its owner for|built in, because it is not set|by class default, because no other) ?",
+            )
         tab.key("Escape")
         tab.until("!document.querySelector('dialog')")
         tab.click(".undo")

@@ -210,7 +210,7 @@ class Page(PageCase):
         tab.until(f"{facts}.Temperature", "the sensors")
         said = tab.js(facts)
         for name, value in (
-            ("Busy, as the driver says", "37 %"),
+            ("Busy, by the driver", "37 %"),
             ("Memory", "5.0 GiB of 64.0 GiB"),
             ("Temperature", "61 °C"),
             ("Power", "212 W"),
