@@ -20,7 +20,8 @@ static struct {
         GetDevice get_device;
         SetDevice set_device;
         DeviceGetPciBusId get_pci;
-        StreamSynchronize synchronize;
+        StreamSynchronize synchronize; /* the layer's, where there is one */
+        XschedMakeQueue make_queue;    /* the layer's; NULL: there is none */
 } hip;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -36,9 +37,14 @@ static void find(void) {
                         {"hipDeviceGetPCIBusId", &hip.get_pci},
                         {"hipStreamSynchronize", &hip.synchronize},
         };
+        const RuntimeFunction layer[] = {{"xsched_hip_make_queue", &hip.make_queue}};
+        const RuntimeFunction layers_own[] = {{"hipStreamSynchronize", &hip.synchronize}};
         void *library = runtime_library(names, ELEMENTSOF(names));
 
+        (void) runtime_functions(NULL, layer, ELEMENTSOF(layer));
         found = library && runtime_functions(library, functions, ELEMENTSOF(functions));
+        if (found && hip.make_queue)
+                found = runtime_functions(NULL, layers_own, ELEMENTSOF(layers_own));
 }
 
 static hipStream_t native(const HwQueue *h) {
@@ -61,6 +67,11 @@ static int hip_open(HwQueue *h, char *ret_device, char *ret_name) {
         return 0;
 }
 
+static void hip_announce(const HwQueue *h) {
+        if (hip.make_queue)
+                hip.make_queue(h->handle);
+}
+
 static void hip_attach(const HwQueue *h) {
         (void) hip.set_device((int) (intptr_t) h->context);
 }
@@ -72,6 +83,7 @@ static int hip_finish(const HwQueue *h) {
 static const Platform platform_hip = {
                 .backend = "hip",
                 .open = hip_open,
+                .announce = hip_announce,
                 .attach = hip_attach,
                 .finish = hip_finish,
 };

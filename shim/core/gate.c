@@ -291,9 +291,12 @@ int gate_begin_slow(Gate *g, GateWait wait, const GateRoom *room, bool counted) 
         for (;;) {
                 GateSeat *seat = gate_pin(g);
                 if (!seat) {
-                        if (wait == GATE_WAIT && !waited)
+                        if (wait == GATE_WAIT && !waited) {
                                 gate_await_seat(g);
-                        else if (gate_begin_private(g))
+                                /* A local gate has a bound without a service, too. */
+                                if (counted && room && !never_wait)
+                                        room->wait(room->userdata);
+                        } else if (gate_begin_private(g))
                                 return 0;
                         waited = true;
                         continue;

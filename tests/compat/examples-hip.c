@@ -8,6 +8,7 @@
  */
 
 #include <hip/hip_runtime_api.h>
+#include <pthread.h>
 
 #include "examples.h"
 
@@ -15,8 +16,11 @@
 
 #define N_MAX (2 * LAUNCHES)
 
-/* Launches by HIP's functions go to queues of the hardware, which streams share: see xsched/hip/hal.h. */
-const bool runtime_has_gates = false;
+const bool runtime_has_gates = true;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static bool released;
 
 typedef struct Buffer {
         unsigned *gpu;
@@ -53,11 +57,20 @@ void runtime_stream_end(Stream *s) {
         CHECK(hipStreamDestroy(s->queue) == hipSuccess);
 }
 
+static void wait_for_host(hipStream_t stream, hipError_t status, void *unused) {
+        (void) pthread_mutex_lock(&lock);
+        while (!released)
+                (void) pthread_cond_wait(&changed, &lock);
+        (void) pthread_mutex_unlock(&lock);
+}
+
 void runtime_launch(Stream *s, bool occupy) {
         Buffer *b = s->buffer;
         unsigned n = s->n + 1;
 
-        CHECK(!occupy && n <= N_MAX);
+        CHECK(n <= N_MAX);
+        if (occupy)
+                CHECK(hipStreamAddCallback(s->queue, wait_for_host, NULL, 0) == hipSuccess);
         for (unsigned i = 0; i < n; i++)
                 b->source[n - 1][i] = n;
         CHECK(hipMemcpyAsync(b->gpu, b->source[n - 1], n * sizeof(unsigned), hipMemcpyHostToDevice, s->queue) ==
@@ -65,6 +78,10 @@ void runtime_launch(Stream *s, bool occupy) {
 }
 
 void runtime_release(void) {
+        (void) pthread_mutex_lock(&lock);
+        released = true;
+        (void) pthread_cond_broadcast(&changed);
+        (void) pthread_mutex_unlock(&lock);
 }
 
 void runtime_finish(const Stream *s) {

@@ -238,7 +238,7 @@ class Layers(unittest.TestCase):
     """A layer exports nothing but functions of runtimes and of libc: a library in LD_PRELOAD comes before a program's
     own functions of the same names."""
 
-    OF_RUNTIMES = re.compile(r"(hsa|xsched)_\w+|(cl|cu)[A-Z]\w+")
+    OF_RUNTIMES = re.compile(r"(hsa|xsched)_\w+|(cl|cu|hip)[A-Z]\w+")
     OF_LIBC = set(
         """__open64_2 __open_2 __openat64_2 __openat_2 close close_range closefrom dlclose dlsym dup dup2 dup3
         fcntl fcntl64 ioctl open open64 openat openat64""".split()

@@ -4,8 +4,8 @@
 /*
  * HIP's streams, for XQueueCreate()
  *
- * xsched's layer for AMD GPUs sees the hardware's queues, which streams share. So launches by HIP's own functions are
- * scheduled for the whole process, and an XQueue schedules only the commands submitted to it.
+ * Launches by HIP's own functions pass the gate of the stream's XQueue where libxsched-hip.so is preloaded. Without it
+ * an XQueue schedules only the commands submitted to it.
  */
 
 #include "../types.h"

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * The HIP runtime behind the layer, by the caller
+ *
+ * What was found for a caller holds for the whole library that it is in. Records stay for ever, and so does a reference
+ * to the runtime.
+ */
+
+#include "shim/hip/hip-next.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/macro.h"
+
+typedef struct HipFound {
+        uintptr_t begin, end; /* of the caller's library */
+        void *function;
+        struct HipFound *next;
+} HipFound;
+
+static int find_range(struct dl_phdr_info *info, size_t size, void *userdata) {
+        HipFound *f = userdata;
+        uintptr_t begin = UINTPTR_MAX, end = 0;
+
+        for (ElfW(Half) i = 0; i < info->dlpi_phnum; i++) {
+                const ElfW(Phdr) *p = info->dlpi_phdr + i;
+                if (p->p_type != PT_LOAD)
+                        continue;
+                begin = MIN(begin, (uintptr_t) (info->dlpi_addr + p->p_vaddr));
+                end = MAX(end, (uintptr_t) (info->dlpi_addr + p->p_vaddr + p->p_memsz));
+        }
+        if (f->begin < begin || f->begin >= end)
+                return 0;
+        f->begin = begin;
+        f->end = end;
+        return 1;
+}
+
+static int find_runtime(struct dl_phdr_info *info, size_t size, void *userdata) {
+        const char *slash = strrchr(strempty(info->dlpi_name), '/');
+
+        if (!startswith(slash ? slash + 1 : strempty(info->dlpi_name), "libamdhip64"))
+                return 0;
+        *(char **) userdata = strdup(info->dlpi_name);
+        return 1;
+}
+
+static void *open_any_runtime(void) {
+        _cleanup_free_ char *path = NULL;
+
+        (void) dl_iterate_phdr(find_runtime, &path);
+        return path ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+}
+
+/* Keeps the library of the function loaded. */
+static void keep(const void *function) {
+        Dl_info info;
+
+        if (dladdr(function, &info) && info.dli_fname)
+                (void) dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+}
+
+/* The function that the caller's library and those that it needs define, or that any loaded runtime does. */
+static void *look_up(const char *name, const void *caller) {
+        void *library, *function = NULL;
+        Dl_info info;
+
+        library = dladdr(caller, &info) && info.dli_fname ? dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+        if (library) {
+                function = dlsym(library, name);
+                (void) dlclose(library);
+        }
+        if (!function && (library = open_any_runtime()))
+                function = dlsym(library, name);
+        if (function)
+                keep(function);
+        return function;
+}
+
+static void remember(HipCell *cell, const void *caller, void *function) {
+        HipFound found = {.begin = (uintptr_t) caller, .function = function}, *f;
+
+        if (dl_iterate_phdr(find_range, &found) == 0 || !(f = malloc(sizeof(*f))))
+                return;
+        *f = found;
+        f->next = atomic_load(&cell->found);
+        while (!atomic_compare_exchange_weak(&cell->found, &f->next, f))
+                ;
+}
+
+static _noinline_ void *find(HipCell *cell, const void *caller) {
+        PROTECT_ERRNO;
+        void *function = dlsym(RTLD_NEXT, cell->name);
+
+        if (function)
+                atomic_store(&cell->global, function);
+        else if ((function = look_up(cell->name, caller)))
+                remember(cell, caller, function);
+        /* The application would take an error of our own lookup for one of its own. */
+        (void) dlerror();
+        return function;
+}
+
+void *hip_next(HipCell *cell, const void *caller) {
+        void *function = atomic_load_explicit(&cell->global, memory_order_acquire);
+        uintptr_t at = (uintptr_t) caller;
+
+        if (likely(function))
+                return function;
+        for (const HipFound *f = atomic_load_explicit(&cell->found, memory_order_acquire); f; f = f->next)
+                if (at >= f->begin && at < f->end)
+                        return f->function;
+        return find(cell, caller);
+}
