@@ -149,6 +149,11 @@ static void queue_leave(HipQueue *q) {
         (void) xsched_queue_unref(q->xq);
 }
 
+static void queue_leavep(HipQueue **q) {
+        if (*q)
+                queue_leave(*q);
+}
+
 /* Makes the caller a user. */
 static HipQueue *queue_find(HipStream stream) {
         (void) pthread_mutex_lock(&table_lock);
@@ -413,16 +418,14 @@ static bool is_captured(HipStream stream) {
 
 static _noinline_ void launch_begin_slow(HipStream stream, HipLaunch *ret) {
         PROTECT_ERRNO;
+        /* A thread that waits at the gate may be cancelled. */
+        _cleanup_(queue_leavep)
         HipQueue *q = queue_find(stream);
 
-        if (!q)
+        if (!q || is_captured(stream))
                 return;
-        if (is_captured(stream)) {
-                queue_leave(q);
-                return;
-        }
         ret->tracked = xsched_queue_begin_bounded(q->xq, bound_wait, q) == XSCHED_TRACKED;
-        ret->queue = q;
+        ret->queue = TAKE_PTR(q);
         inside = true;
 }
 
