@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "policy-harness.h"
+#include "sanitized.h"
 
 #define MSEC      NSEC_PER_MSEC
 #define TOLERANCE 0.02
@@ -96,7 +97,7 @@ static void add_random_tree(Harness *h, Random *r, HarnessNode *parent, unsigned
 }
 
 static void test_shares(void **state) {
-        for (uint64_t seed = 1; seed <= 40; seed++) {
+        for (uint64_t seed = 1; seed <= DRAWN(40); seed++) {
                 Random r = {.state = seed};
                 PolicyConfig c = config_of(1, random_log(&r, 500000, 5 * MSEC));
                 _cleanup_(harness_freep)

@@ -13,6 +13,7 @@
 #include "policy-harness.h"
 #include "policy-sim.h"
 #include "policy/patience.h"
+#include "sanitized.h"
 
 #define USEC  NSEC_PER_USEC
 #define MSEC  NSEC_PER_MSEC
@@ -187,8 +188,8 @@ static void test_equals_do_not_idle(void **state) {
 /* --- shares --- */
 
 /* Launches from before the contention are paid for in this time. */
-#define WARM_UP (5 * NSEC_PER_SEC)
-#define RUN     (5 * NSEC_PER_SEC)
+#define WARM_UP ((SANITIZED ? 3 : 5) * NSEC_PER_SEC)
+#define RUN     ((SANITIZED ? 3 : 5) * NSEC_PER_SEC)
 
 static Sim sim;
 

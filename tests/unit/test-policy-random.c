@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "policy-harness.h"
+#include "sanitized.h"
 #include "tape-check.h"
 
 #define SCENARIOS 1000U /* for tree, which has most to decide; fewer for others */
@@ -24,7 +25,7 @@
 #define TAPED 5U
 
 static const PolicyOps *ops = &policy_tree_ops;
-static uint64_t n_scenarios = SCENARIOS, only_seed;
+static uint64_t n_scenarios = DRAWN(SCENARIOS), only_seed;
 
 typedef struct Scenario {
         size_t jobs_max;

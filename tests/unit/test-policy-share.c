@@ -41,7 +41,7 @@ static double run_ns(const Worker *w) {
 
 /* All workers always have work: run times are in proportion to the weights, up to one slot for each. */
 static void test_busy(void **state) {
-        for (uint64_t seed = 1; seed <= 200; seed++) {
+        for (uint64_t seed = 1; seed <= DRAWN(200); seed++) {
                 Random r = {.state = seed};
                 uint32_t slots = (uint32_t) random_log(&r, 1, 4);
                 PolicyConfig c = no_floor(slots, random_log(&r, 100000, 10 * NSEC_PER_MSEC));
@@ -194,7 +194,7 @@ static void test_no_washing(void **state) {
 
 /* A tier divides by weight the time that the tiers above leave; those get all that they want. */
 static void test_tiers(void **state) {
-        for (uint64_t seed = 1; seed <= 40; seed++) {
+        for (uint64_t seed = 1; seed <= DRAWN(40); seed++) {
                 Random r = {.state = seed};
                 PolicyConfig c = no_floor(1, random_log(&r, 200000, 5 * NSEC_PER_MSEC));
                 Device d = {.n = 4};
@@ -230,7 +230,7 @@ static void test_tiers(void **state) {
 /* Below a tier that never rests each worker gets a turn in rotation, and all turns together stay within the floor's
  * part. */
 static void test_floor(void **state) {
-        for (uint64_t seed = 1; seed <= 20; seed++) {
+        for (uint64_t seed = 1; seed <= DRAWN(20); seed++) {
                 Random r = {.state = seed};
                 PolicyConfig c = POLICY_CONFIG_DEFAULT;
                 Device d = {.n = random_range(&r, 2, 10)};
