@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Ordinary users who take more than their part of the service: of its time, and of its file-descriptor store."""
+"""Attacks by ordinary users on what the service shares among them: its CPU time, and its file-descriptor store."""
 
 import ctypes
 import os
@@ -38,19 +38,19 @@ CONFIG_PROBLEM = "6aabf4ab9f604647a02033d478817e63"
 
 
 def cpu(pid, task=""):
-    """Seconds."""
+    """The seconds of CPU that a process or one of its threads has used."""
     with open(f"/proc/{pid}{task}/schedstat", encoding="utf-8") as f:
         return int(f.read().split()[0]) / 1e9
 
 
 def threads_of(pid):
-    """By number."""
+    """The names of a process' threads by their numbers."""
     tasks = f"/proc/{pid}/task"
     return {int(t): pathlib.Path(tasks, t, "comm").read_text(encoding="utf-8").strip() for t in os.listdir(tasks)}
 
 
 def slice_ns(tid):
-    """0: the kernel does not tell."""
+    """A thread's time slice, or 0 where the kernel does not report it (before 6.12)."""
     attributes = ctypes.create_string_buffer(56)
     if ctypes.CDLL(None).syscall(SCHED_GETATTR, tid, attributes, 56, 0) < 0:
         raise OSError("sched_getattr")
@@ -68,8 +68,9 @@ class Attacks(Case):
         return " ".join(self.get("Degraded"))
 
     def share(self, attack):
-        """The CPU of the thread that decides, as a share of the attacker's; or of the time, where that is more: what a
-        user may cost goes by time, and on a busy machine the attacker gets less of a CPU than that."""
+        """The CPU time of the service's main thread, as a share of the attacker's CPU time or of the elapsed time,
+        whichever is more. The service limits a user's cost by elapsed time, and on a busy machine the attacker gets
+        less CPU time than that."""
         service, attacker = int(show("xsched", "MainPID")), int(show(attack.unit, "MainPID"))
         ours, theirs, since = cpu(service, f"/task/{service}"), cpu(attacker), time.monotonic()
         until(lambda: cpu(attacker) - theirs > 1, "the attacker to have a second of CPU")
@@ -78,7 +79,7 @@ class Attacks(Case):
     def test_storm(self):
         client = self.honest()
         self.assertLess(self.share(self.attack("-c", 8, "storm")), 0.2)
-        self.assertEqual(self.get("NClients"), 9, "nobody is cut off")
+        self.assertEqual(self.get("NClients"), 9, "a client was disconnected")
         self.assertIn(client.ask("begin 0"), ("tracked", "untracked"))
 
     def test_crowd(self):
@@ -87,8 +88,8 @@ class Attacks(Case):
         self.assertIn(client.ask("begin 0"), ("tracked", "untracked"))
 
     def in_cgroups(self, *args):
-        """In a cgroup that is the attacker's own. How much CPU an attack takes is the kernel's: much of the time it
-        waits for locks, so that the share is larger."""
+        """Runs an attack in a cgroup that is delegated to the attacker. The attack often waits for locks in the kernel
+        and so uses less CPU itself, which makes the service's share larger."""
         attack = self.client(
             f"--uid={HOSTILE}",
             "--property=Delegate=yes",
@@ -114,17 +115,18 @@ class Attacks(Case):
         self.assertLess(len(said), 500, "messages of one user")
 
     def test_descriptors(self):
-        """The bus passes none on, with whatever and however it is sent: a thread that closes it may wait for ever."""
+        """The bus passes no file descriptors to the service, whatever message they come with: the thread that closes
+        one might wait for ever."""
         client = self.honest()
         lingering = ("/usr/bin/python3", "-B", "/mnt/source/tests/lib/lingering.py", SYSTEM_BUS)
         self.client(f"--uid={HOSTILE}", program=lingering)
         self.assertEqual(self.get("NClients"), 1)
-        self.assertNotIn("strangers", threads_of(int(show("xsched", "MainPID"))).values(), "the bus has passed one on")
+        self.assertNotIn("strangers", threads_of(int(show("xsched", "MainPID"))).values(), "the bus has passed one")
         self.assertIn(client.ask("begin 0"), ("tracked", "untracked"))
 
     def test_descriptors_at_the_socket(self):
-        """Descriptors arrive faster than they can be closed: they are put aside, which the service's hardened unit
-        allows."""
+        """Descriptors that arrive faster than they can be closed are put aside. The service's hardened unit allows the
+        calls that this takes."""
         n, pid = 120, int(show("xsched", "MainPID"))  # door.c: BACKLOG is 128
         program = ("/usr/bin/python3", "-B", "/mnt/source/tests/lib/lingering.py", SYSTEM_BUS, SOCKET, str(n))
         os.kill(pid, signal.SIGSTOP)
@@ -136,7 +138,8 @@ class Attacks(Case):
         self.assertIn(self.honest().ask("begin 0"), ("tracked", "untracked"))
 
     def test_connects_on_and_on(self):
-        """The kernel refuses this user, and no other, for a while: the hardened unit may write the socket's list."""
+        """The kernel refuses this user, and no other, for a while. The hardened unit allows the service to write the
+        socket's access control list."""
         uid = pwd.getpwnam(BANNED).pw_uid
         self.client(f"--uid={BANNED}", program=("/usr/bin/python3", "-c", CONNECTS, SOCKET))
         self.assertTrue(os.getxattr(SOCKET, "system.posix_acl_access"))
@@ -148,8 +151,8 @@ class Attacks(Case):
         self.assertIn(his.ask("begin 0"), ("tracked", "untracked"))
         self.assertEqual(self.get("UID", self.client_of(his), CLIENT), uid)
 
-    def test_who_carries_messages_waits_for_nobodys_slice(self):
-        """The hardened unit lets it say so, and the kernel knows it since 6.12."""
+    def test_time_slices_of_the_threads_that_pass_messages(self):
+        """They ask the kernel for a short time slice, which the hardened unit allows and Linux knows since 6.12."""
         self.honest()
         threads = threads_of(int(show("xsched", "MainPID")))
         slices = {name: slice_ns(tid) for tid, name in threads.items()}

@@ -34,7 +34,7 @@ class Audit(Case):
         self.mark()
 
     def mark(self):
-        """Only what is written from here on."""
+        """journal() and lines() return only the entries after this call."""
         self.last = journal("-n", "1")[0]["__MONOTONIC_TIMESTAMP"]
 
     def journal(self, match):
@@ -44,7 +44,7 @@ class Audit(Case):
         return self.journal(f"MESSAGE_ID={message_id}")
 
     def do(self, *argv, user="root", status=0):
-        """In a unit of its own, whose name is returned."""
+        """Runs a command in a unit of its own. Returns the unit's name."""
         self.n_calls += 1
         unit = f"caller-{self._testMethodName.replace('_', '-')}-{self.n_calls}.service"
         run(
@@ -65,7 +65,7 @@ class Audit(Case):
         return self.do("busctl", "set-property", NAME, path, interface, key, signature, "--", str(value), **kwargs)
 
     def check(self, message_id, unit, uid="0", key=None, old=None, new=None, **fields):
-        """One line by this caller, with these fields; what it says has the caller in it."""
+        """There is one entry for this caller and key, with these fields, and its message names the caller."""
         found = [
             e for e in self.lines(message_id) if e.get("XSCHED_CALLER_UNIT") == unit and e.get("XSCHED_KEY") == key
         ]
@@ -208,7 +208,7 @@ class Audit(Case):
         self.do("xschedctl", "run", "--priority=9", "--", "true")
         e = next(e for e in self.lines(SETTINGS) if e.get("XSCHED_KEY") == "Priority")
         self.assertEqual((e["XSCHED_NEW"], e["XSCHED_CALLER_UID"]), ("9", "0"))
-        self.assertRegex(e["XSCHED_CALLER_UNIT"], "^run-true-.*[.]scope$")  # it has gone there by then
+        self.assertRegex(e["XSCHED_CALLER_UNIT"], "^run-true-.*[.]scope$")  # it has moved there before it calls
         unit = self.do("busctl", "call", NAME, inside.PATH, NAME, "HoldPriority", "sst", "interactive", "test", "0")
         self.check(SETTINGS, unit, key="Class", old="", new="interactive")
         self.mark()

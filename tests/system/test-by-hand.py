@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The commands of README that install a build: after them the service runs at the first try."""
+"""The commands of README that install a build: after them the service starts at the first attempt."""
 
 import os
 import re
@@ -10,7 +10,7 @@ from inside import NAME, journal, run, show
 
 
 def commands():
-    """Those of the paragraph, by who runs them: '#' or '$'."""
+    """The paragraph's commands, each with its prompt: '#' for root, '$' for a user."""
     with open("/mnt/source/README.md", encoding="utf-8") as f:
         paragraph = re.search(r"\nor from the build, .*?\n\n((?:    .*\n)+)", f.read())[1]
     return [(line.split()[0], line.split(None, 1)[1]) for line in paragraph.splitlines()]
@@ -21,7 +21,7 @@ class ByHand(unittest.TestCase):
         self.assertFalse(os.path.exists("/usr/libexec/xschedd"))
         build, *then = commands()
         self.assertIn("meson install", build[1])
-        # That was built already, and this is what its "meson install" does.
+        # The build exists already. Unpacking it does what its "meson install" would do.
         run("/bin/sh", "-c", "tar -C /mnt/build/by-hand -c . | tar -C / -x --keep-directory-symlink")
         for _, command in then:
             said = run("/bin/bash", "-ec", command)

@@ -68,7 +68,7 @@ class Carriers(SettingsCase):
         self.assertTrue(any("XSCHED_PRIORITY=1000" in m and "-255..255" in m for m in said), said)
 
     def service_file(self, name, section):
-        """Its section begins in line 6."""
+        """Writes a unit file whose last section begins in line 6."""
         write(
             f"/run/systemd/system/{name}",
             (
@@ -78,7 +78,7 @@ class Carriers(SettingsCase):
         )
 
     def start(self, name):
-        """A unit with a file: its client runs until it is stopped."""
+        """Starts a unit that has a unit file. Its client runs until the unit is stopped."""
         if not os.path.exists("/run/client.in"):
             os.mkfifo("/run/client.in")
         fd = os.open("/run/client.in", os.O_RDWR)
@@ -110,15 +110,15 @@ class Carriers(SettingsCase):
             write(f"/run/systemd/system/{path}/50.conf", f"[Unit]\nDescription=x\n[X-XSched]\nPriority={priority}\n")
             run("systemctl", "daemon-reload")
             until(lambda p=path: p in show(c.unit, "DropInPaths"), "systemd to have it")
-        # Files of one name: the most specific directory's counts.
+        # Of files with the same name, the one in the most specific directory counts.
         self.check(c, 4, "default", "unit-file")
         write("/run/systemd/system/drop-a@x.service.d/60.conf", "[X-XSched]\nPriority=\nClass=low\n")
         run("systemctl", "daemon-reload")
         self.check(c, -7, "low", "unit-file")
 
     def test_a_unit_that_runs(self):
-        """Its drop-ins count from daemon-reload on, for the clients that it has, transient units included; nothing else
-        of what it says can change: systemd refuses it, so that there is no other event to wait for."""
+        """A drop-in of a running unit counts for its clients as soon as systemd has reloaded, also for a transient
+        unit. systemd refuses any other change to such a unit, so there is no other event to wait for."""
         c = self.client(unit="live.service")
         self.check(c, 0, "default", "default")
         for priority in (7, -8):
@@ -169,7 +169,7 @@ class Carriers(SettingsCase):
         self.check_explained(own, ("unit", -7), ("slice", -8), ("slice", -3))
 
     def test_override_of_a_slice(self):
-        """busctl and xschedctl set slices, before or after there is anything in them."""
+        """busctl and xschedctl set slices, before and after a client is in them."""
         c = self.client("--slice=set-me.slice")
         self.check(c, 0, "default", "default")
         run("xschedctl", "set", "set.slice", "priority=-2")
@@ -196,8 +196,8 @@ class Carriers(SettingsCase):
         until(lambda: self.settings(c)[0] == -7, "the unit's priority again")
 
     def test_attributes_of_a_unit_that_comes_again(self):
-        """In a new directory: what was set over the bus waited for it, and its attributes count as those of the
-        first."""
+        """A unit that is started again has a new cgroup directory. Settings made over the bus are still in force, and
+        the new directory's attributes count like the first one's."""
         for weight in (41, 42, 43):
             c = self.client(unit="again.service")
             run("xschedctl", "set", "--runtime", "again.service", "priority=3")
@@ -206,11 +206,11 @@ class Carriers(SettingsCase):
                 lambda w=weight: self.get("Weight", self.group("again.service"), GROUP) == w, "the attribute to count"
             )
             c.end()
-            until(lambda: self.get("NClients") == 0, "it to go")
+            until(lambda: self.get("NClients") == 0, "the client to go")
         run("xschedctl", "reset", "again.service")
 
     def test_attributes_that_others_may_write(self):
-        """In root's directory that others may write, attributes only lower."""
+        """Attributes of a directory that belongs to root but that others may write can only lower."""
         c = self.client(unit="shared.service")
         directory = "/sys/fs/cgroup/system.slice/shared.service"
         os.chmod(directory, 0o775)

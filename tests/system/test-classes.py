@@ -55,7 +55,7 @@ class Classes(SettingsCase):
         )
 
     def test_group(self):
-        """Matches by the cgroup's path; names that a unit made below itself only lower."""
+        """Group= matches the cgroup's path. The name of a cgroup that a unit made below itself can only lower."""
         self.write_class(
             "group-a.class",
             (
@@ -71,7 +71,8 @@ class Classes(SettingsCase):
         self.check(self.client(unit="by-path.service"), 0, "default", "default")
 
     def test_a_unit_has_its_share_once(self):
-        """Whatever cgroups it makes below itself: they cannot leave the limit behind, nor have a guarantee each."""
+        """A unit's class counts once, whatever cgroups the unit makes below itself: a process in one of them is still
+        bound by the limit, and such a cgroup gets no guarantee of its own."""
         self.write_class(
             "once.class", "[Class]\nPriority=-4\nMax=20%\nMin=5%\nWeight=30\n[Match]\nUnit=once.service\nUser=nobody\n"
         )

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A program in a container: other user, pid, mount, network and cgroup namespaces, an image without xsched, and of the
-host only the shim and the service's or the bus's socket. What it computes on the device is checked by itself."""
+"""A program in a container with user, pid, mount, network and cgroup namespaces of its own. Its image has no xsched,
+and it sees only the shim and the service's or the bus's socket of the host. The program checks its results itself."""
 
 import glob
 import os
@@ -13,7 +13,7 @@ from inside import CLIENT, QUEUE, Case, run, show, until
 IMAGE, USR = "/run/image", "/run/image-usr"
 NEIGHBOUR = "/mnt/build/tests/opencl/neighbour"
 LIBDIR = os.path.dirname(glob.glob("/usr/lib/*/libxsched.so.0")[0])
-UID = 131072  # of the container's root, out here
+UID = 131072  # of the container's root, as the host sees it
 SOCKET = "/run/dbus/system_bus_socket"
 CLIENTS = "/run/xschedd-client"
 
@@ -61,7 +61,7 @@ class Container:
             self.process.wait()
 
     def end(self):
-        """Its exit status, and what it said on standard error."""
+        """Returns the program's exit status and its lines of standard error."""
         _, errors = self.process.communicate()
         return self.process.returncode, errors.splitlines()
 
@@ -85,7 +85,7 @@ class InContainer(Case):
         super().tearDown()
 
     def check_scheduled(self, path, high):
-        """The program is held and released by the service's verdicts, and no launch passes in between."""
+        """The service holds and releases the program, and no launch passes while it is held."""
         get = lambda name: self.get(name, path, CLIENT)
         waited = get("HeldUSec")
 
@@ -94,7 +94,7 @@ class InContainer(Case):
             return all((get("State"), get("Submitted")) == ("held", before) for _ in range(20))
 
         def it_waits():
-            """One round: whether it came to its gate while that was held."""
+            """Holds the program once. Returns whether it had a launch that waited at the gate meanwhile."""
             self.assertIn(high.ask("begin 0"), ("tracked", "untracked"))
             until(is_quiet, "the container to be held")
             before = get("Submitted")
@@ -108,7 +108,7 @@ class InContainer(Case):
         self.check_container(SOCKET, "connected to a bus")
 
     def test_without_the_bus(self):
-        """The container has only the directory of the service's own socket."""
+        """The container has the directory of the service's own socket, and no socket of the bus."""
         self.assertEqual(oct(os.stat(CLIENTS).st_mode & 0o7777), "0o755")
         self.assertEqual(os.listdir(CLIENTS), ["socket"])
         self.check_container(CLIENTS, "connected to the service")
@@ -116,7 +116,7 @@ class InContainer(Case):
     def check_container(self, bound, connected):
         box = Container(f"--bind={bound}")
         self.boxes.append(box)
-        until(lambda: self.get("NQueues") == 1, "it to register")
+        until(lambda: self.get("NQueues") == 1, "the program to register")
         _, pid, uid, command, group, path = self.call("ListClients")[0][0]
         self.assertEqual((uid, command), (UID, "neighbour"))
         self.assertNotEqual(os.stat("/proc/self/ns/pid").st_ino, os.stat(f"/proc/{pid}/ns/pid").st_ino)
@@ -145,7 +145,7 @@ class InContainer(Case):
         self.assertEqual(status, 0, errors)
         self.assertFalse([e for e in errors if "unscheduled" in e], errors)
         self.assertEqual({e.split(": ", 1)[1] for e in errors if "connected to" in e}, {connected}, errors)
-        until(lambda: self.get("NClients") == 1, "it to be gone")
+        until(lambda: self.get("NClients") == 1, "the container's client to be gone")
 
     def test_without_the_socket(self):
         """The program computes as without xsched, and reports that it runs unscheduled."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Containers of containerd with one of our CDI devices, in the cgroups that kubelet makes for pods.
 
-containerd applies CDI where kubelet asks it to (CRI), and not for ctr. WithContainerd runs containers by ctr, and puts
-the device's edits into their specifications itself. AsKubelet asks as kubelet does: containerd applies them."""
+containerd applies CDI for kubelet (over CRI), but not for ctr. WithContainerd runs containers by ctr, and puts the
+device's edits into their specifications itself. AsKubelet asks over CRI, and containerd applies the edits."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from pods import IMAGE, IDS, TREES, USR, KubeletCase, PodCase
 
 
 def edited(spec, device):
-    """What CDI says of a device, in the container's specification."""
+    """Applies the CDI edits of a device to a container's specification. Returns it, and how many devices matched."""
     with open("/etc/cdi/xsched.yaml", encoding="utf-8") as f:
         cdi = json.loads("".join(line for line in f if not line.startswith("#")))
     found = [d["containerEdits"] for d in cdi["devices"] if f'{cdi["kind"]}={d["name"]}' == device]
@@ -66,7 +66,7 @@ class WithContainerd(PodCase):
         return spec
 
     def start(self, driver, annotations=None, device="xsched.org/class=default"):
-        """A container of a pod; returns its client."""
+        """Starts a container of a pod. Returns its client."""
         with open("/run/spec.json", "w", encoding="utf-8") as f:
             json.dump(self.specification(driver, annotations or {}, device), f)
         command = ["ctr", "run", "--rm", "--config=/run/spec.json", *TREES[driver][1], IDS[driver]]
@@ -79,7 +79,8 @@ class WithContainerd(PodCase):
         return self.client_there_is()
 
     def test_pods(self):
-        """By both drivers: known as the pod, and its class by the names that containerd gives, or by its quality."""
+        """With either cgroup driver the client is known as the pod's. Its class comes from the names that containerd
+        passes, or from the pod's quality of service."""
         for driver, expected in (("systemd", (0, "default")), ("cgroupfs", (-30, "30-besteffort"))):
             with self.subTest(driver):
                 client = self.start(driver)
@@ -89,7 +90,7 @@ class WithContainerd(PodCase):
                 self.setUp()
 
     def test_namespace(self):
-        """What containerd says counts, and not what the pod's author writes beside it."""
+        """The namespace that containerd reports counts, not the one that the pod's author writes as an annotation."""
         for driver in TREES:
             with self.subTest(driver):
                 client = self.start(
@@ -117,7 +118,7 @@ class WithContainerd(PodCase):
         self.settle(self.start("systemd", online), (40, "10-online"))
 
     def test_install(self):
-        """What the DaemonSet does on a host, twice, where the packages are there already."""
+        """Runs the DaemonSet's script twice, on a host where the packages are installed already."""
         script = ("sh", "/mnt/source/kubernetes/base/install.sh", "/run/no-packages", "/mnt/source/kubernetes/base")
         stale = "/etc/xsched/classes.d/kubernetes-gone.class"
         write(stale, "[Class]\n")
@@ -138,7 +139,7 @@ class WithContainerd(PodCase):
         os.unlink("/etc/xsched/containers.conf")
 
     def test_device(self):
-        """The class of the device goes before what matches."""
+        """The device's class has precedence over a class whose [Match] fits."""
         client = self.start(
             "systemd", {"io.kubernetes.cri.sandbox-namespace": "research-7"}, device="xsched.org/class=batch"
         )
@@ -149,7 +150,7 @@ class AsKubelet(KubeletCase):
     """Pods and containers over CRI, by both cgroup drivers."""
 
     def test_pods(self):
-        """The device's class and labels, by what containerd itself says; the author's annotations only lower."""
+        """The class is the device's, the labels are containerd's own, and the author's annotations only lower."""
         for driver in TREES:
             with self.subTest(driver):
                 self.runtime.channel.close()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""xsched-exporter under systemd: started by its socket, ended when no scrape comes, in front of a service that is
-restarted, with hostile scrapers, behind a socket in the file system, and as a text file."""
+"""xsched-exporter under systemd: it is started by its socket and ends when no scrape comes. It survives restarts of the
+service and hostile scrapers, listens on a socket in the file system, and writes a text file."""
 
 import glob
 import json
@@ -24,7 +24,7 @@ LIFE = 15  # HTTP_LIFE_NS
 NOBODY = 65534
 GPU = "/dev/nvidia7"
 
-# Opens connections as nobody, says what it was told to on each, and holds them until it is killed.
+# Opens connections as nobody, sends the given text on each, and holds them until it is killed.
 HOSTILE = """
 import os, socket, sys
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
@@ -40,7 +40,7 @@ sys.stdin.read()
 """
 
 
-# A client without a queue, until its standard input ends.
+# Registers a client without a queue, which stays until its standard input ends.
 REGISTER = """
 import sys
 sys.path.insert(0, "/mnt/source/tests/lib")
@@ -65,7 +65,7 @@ class Exporter(Case):
         super().tearDown()
 
     def fresh(self, condition):
-        """An answer for which it holds: one is a second old at most."""
+        """Waits for an answer that meets the condition. The exporter reuses an answer for a second at most."""
         return until(lambda: (lambda m: m if condition(m) else None)(scrape(PORT)), "an answer")
 
     def test_started_by_its_socket(self):
@@ -82,14 +82,14 @@ class Exporter(Case):
             status = f.read()
         uid = int(re.search(r"(?m)^Uid:\t(\d+)\t", status)[1])
         self.assertEqual(uid, int(run("id", "-u", "xsched-exporter")))
-        self.assertNotEqual(uid, int(run("id", "-u", "xsched")))  # who is that may do everything
+        self.assertNotEqual(uid, int(run("id", "-u", "xsched")))  # the service's user may do everything
         self.assertIn("CapEff:\t0000000000000000\n", status)
         self.assertIn("NoNewPrivs:\t1\n", status)
         run("systemctl", "disable", SOCKET)
 
     def test_processes_with_a_gpu(self):
-        """Each that has one open, and why it is not scheduled: named by xschedctl, counted by the exporter. The device
-        is one that anybody can open, by the name of a GPU's."""
+        """xschedctl lists each process that has a GPU open, and why it is not scheduled; the exporter counts them. The
+        GPU here is a device that anybody can open, under the name of a GPU's."""
         os.mknod(GPU, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
         self.addCleanup(os.unlink, GPU)
         gpu = lambda *command: ("sh", "-c", 'exec 9<>"$0"; exec "$@"', GPU, *command)
@@ -127,13 +127,14 @@ class Exporter(Case):
         text = run("xschedctl", "check", "--all", status=1)
         self.assertIn(f"{len(expected)} with a GPU open, {len(expected) - 1} of them not scheduled.", text)
 
-        # Without the privilege to look the exporter says so.
+        # Without the privilege to look, xschedctl reports how many processes it could not see.
         as_nobody = ("setpriv", f"--reuid={NOBODY}", "--clear-groups", "xschedctl")
         blind = json.loads(run(*as_nobody, "--json=short", "check", "--host", status=1))
         self.assertEqual(blind["processes"], [])
         self.assertGreater(blind["unseen"], len(expected))
 
-        # The exporter's own unit may not look either, and does not say that there are none; by the example it may.
+        # The exporter's own unit may not look either, and leaves the metric out instead of reporting none. With the
+        # example's drop-in it may look.
         self.assertEqual(scrape(PORT).all("xsched_host_processes"), [])
         with open("/usr/share/doc/xsched/examples/exporter-host.conf", encoding="utf-8") as f:
             drop_in(SERVICE, "host", f.read())
@@ -156,7 +157,7 @@ class Exporter(Case):
             socket.create_connection(("127.0.0.2", PORT), timeout=5)
 
     def test_the_service_goes_and_comes(self):
-        """It is not started by being asked, also where the bus could."""
+        """The exporter's questions do not start the service, even where the bus could activate it."""
         run("systemctl", "enable", "xsched")
         self.fresh(lambda m: m.value("xsched_up") == 1)
         pid = show(SERVICE, "MainPID")
@@ -220,7 +221,7 @@ class Exporter(Case):
         self.assertLess(rss_kb(pid) - before, 8 * 1024)
 
     def test_a_flood_of_scrapes_is_few_questions(self):
-        """What the service does for them is bounded by time, not by how many they are."""
+        """How often the exporter asks the service depends on the time, not on the number of scrapes."""
         nobody = subprocess.Popen(
             [
                 "setpriv",
@@ -284,7 +285,7 @@ class Exporter(Case):
         self.assertEqual(Metrics(member).value("xsched_up"), 1)
 
     def test_textfile(self):
-        """By any user who may write there, whatever the service does meanwhile."""
+        """Any user who may write to the directory can write the file, whether or not the service runs."""
         os.makedirs("/run/textfile", exist_ok=True)
         os.chmod("/run/textfile", 0o777)
         write = [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Effects of one user on another: turns of the starvation floor, and the learned costs of a device."""
+"""How one user affects another: by turns of the starvation floor, and by the costs that are learned for a device."""
 
 import time
 
@@ -72,7 +72,7 @@ class Floor(Users):
     CONFIG = "StarveAfter=50ms\nStarveRun=5ms\nTimeSlice=1ms\n"
 
     def turns(self):
-        """How often each user's groups were held again: once after each turn."""
+        """The number of turns of each user: a group is preempted once after each."""
         n = dict.fromkeys(self.uids, 0)
         for g in self.call("ListGroups")[0]:
             for name, uid in self.uids.items():
@@ -81,7 +81,7 @@ class Floor(Users):
         return n
 
     def check_half(self, jobs):
-        """Always ready: each has a launch in flight, or waits with it at the gate."""
+        """Both users get half of the turns. Each client always has a launch in flight or waiting at the gate."""
         for c in (*jobs, self.user("alice")):
             c.tell("begin 0")
         first = self.first()
@@ -114,14 +114,14 @@ class Costs(Users):
         return held == "hold", int(level)
 
     def take(self, low):
-        """Makes a client want the device. Returns the level at which the low client is held."""
+        """Makes the high client want the device. Returns the level at which the low client is held."""
         self.assertEqual(self.high.ask("begin 0"), "tracked")
-        until(lambda: self.state(low)[0], "it to be held")
+        until(lambda: self.state(low)[0], "the low client to be held")
         return self.state(low)[1]
 
     def give_back(self, low):
         self.assertEqual(self.high.ask("complete 0"), "completed")
-        until(lambda: not self.state(low)[0], "it to run")
+        until(lambda: not self.state(low)[0], "the low client to run")
 
     @staticmethod
     def pass_time(seconds):

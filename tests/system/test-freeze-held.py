@@ -15,7 +15,7 @@ class Held(FreezeCase):
     """A launch that does not end goes on past the hold, while a client with precedence wants the device."""
 
     def setUp(self):
-        # The starvation floor's turn is a release like any other, and comes at a time that the test does not control.
+        # A turn of the starvation floor would end a hold, at a time that the test does not control.
         write(CONFIG, "[Scheduler]\nStarveAfter=1h\n")
         super().setUp()
         self.hot = self.client(unit="hot.service")
@@ -26,7 +26,7 @@ class Held(FreezeCase):
         os.unlink(CONFIG)
 
     def begin(self, client, queue=0):
-        """A running launch that the service knows."""
+        """Begins a launch that the service tracks."""
         until(lambda: client.ask(f"begin {queue}") == "tracked", "a launch to be counted")
 
     def hold(self):
@@ -40,7 +40,7 @@ class Held(FreezeCase):
         self.assertFalse(self.get_group("Suspended"))
 
     def another(self, unit, where="system.slice"):
-        """One more of the class, with a launch that does not end."""
+        """Starts another unit of the class, with a launch that does not end."""
         c = self.client("-p", "LogExtraFields=XSCHED_CLASS=cold", unit=unit)
         until(
             lambda: self.get(
@@ -53,7 +53,7 @@ class Held(FreezeCase):
         return c
 
     def check_another_is_frozen(self, unit):
-        """Waits until another unit is frozen: a unit that is not frozen by then will not be."""
+        """Waits until another unit is frozen. A unit that is still running then will not be frozen."""
         until(lambda: show(unit, "FreezerState") == "frozen", f"{unit} to be frozen")
         self.addCleanup(run, "systemctl", "stop", unit, status=None)
 
@@ -89,8 +89,8 @@ class Held(FreezeCase):
         run("xschedctl", "resume", "cold.service")
         self.check_resumed()
 
-    def test_who_keeps_to_it_runs_on(self):
-        """Waiting at the gate, with a CPU to itself."""
+    def test_unit_that_obeys_is_not_frozen(self):
+        """The client waits at the gate, and the unit's other process goes on."""
         other = self.another("late.service")
         self.begin(self.hot)
         self.c.tell("begin 0")
@@ -100,8 +100,8 @@ class Held(FreezeCase):
         self.assertEqual(self.c.line(), "tracked")
         self.assertEqual(other.ask("complete 0"), "completed")
 
-    def test_not_while_somebody_in_it_may_run(self):
-        """A process beside it, with precedence over the one that it is held for."""
+    def test_not_while_another_process_of_the_unit_may_run(self):
+        """The unit has a second process, with precedence over the client that the first is held for."""
         guest = self.client(unit="guest.service")
         pid = int(show("guest.service", "MainPID"))
         path = self.client_of(guest)
@@ -122,8 +122,8 @@ class Held(FreezeCase):
         self.assertEqual(self.hot.ask("complete 0"), "completed")
         self.check_resumed()
 
-    def test_never_what_others_need(self):
-        """By its name one of systemd's own."""
+    def test_never_a_unit_of_systemd(self):
+        """A unit whose name begins with systemd- may be one that others need."""
         self.another("systemd-like.service")
         self.hold()
         self.check_frozen()
@@ -152,7 +152,8 @@ class Held(FreezeCase):
         self.check_resumed()
 
     def test_service_restarts(self):
-        """It is not the service's to know what was held before; what is held then, and goes on, is frozen again."""
+        """A restarted service does not know which units were frozen for a hold. It freezes the unit again once it holds
+        the unit itself and the launch goes on."""
         self.freeze()
         run("systemctl", "restart", "xsched")
         until(lambda: self.get("NClients") == 2, "the clients")
@@ -186,7 +187,7 @@ class Held(FreezeCase):
         until(lambda: self.get("NClients") == 1 and not os.path.exists(RECORD), "it to be forgotten")
         self.assertEqual(self.get("Degraded"), [])
 
-    def test_who_it_is_held_for_ends(self):
+    def test_client_with_precedence_ends(self):
         self.freeze()
         self.hot.end()
         self.check_resumed()

@@ -84,11 +84,11 @@ class Freeze(FreezeCase):
         self.suspend()
         run("systemctl", "kill", "--signal=KILL", "xsched")
         self.check_resumed()
-        # What lets the unit go is a process of the service's end, and that one ends after it.
+        # The unit is thawed by ExecStopPost=, which ends a little later.
         until(lambda: show("xsched", "ActiveState") == "failed", "the end")
 
     def test_service_is_killed_and_nobody_cleans_up(self):
-        """The next start does."""
+        """The next start of the service thaws the unit."""
         inside.drop_in("xsched.service", "50-stay", "[Service]\nRestart=no\nExecStopPost=\n")
         self.addCleanup(self.undo_drop_in)
         self.suspend()
@@ -116,7 +116,7 @@ class Freeze(FreezeCase):
         self.assertEqual(self.get("Degraded"), [])
 
     def test_thawed_by_somebody_else(self):
-        """An administrator's thaw is his; it is still held at the GPU."""
+        """The service does not undo an administrator's thaw. The unit is still held at the GPU."""
         self.suspend()
         run("systemctl", "thaw", "cold.service")
         self.check_runs()
@@ -146,7 +146,7 @@ class Freeze(FreezeCase):
         until(lambda: self.get("Degraded") == [], "it to be well again")
 
     def test_right_to_freeze_is_no_right_to_stop(self):
-        """polkit cannot tell one from the other, the bus can."""
+        """polkit has one action for all of them, but the bus' policy tells the methods apart."""
         for argv in (
             ["call", *self.SYSTEMD, f"{self.SYSTEMD[0]}.Manager", "StopUnit", "ss", "cold.service", "replace"],
             ["call", *self.SYSTEMD, f"{self.SYSTEMD[0]}.Manager", "StartUnit", "ss", "cold.service", "replace"],

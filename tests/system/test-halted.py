@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A tenant that another program freezes keeps its launches, and delays no other tenant; thawed, it goes first again."""
+"""A tenant that another program freezes keeps its launches, and delays no other tenant. Once thawed, it has precedence
+again."""
 
 import inside
 from inside import CLIENT, Case, run, until, write
@@ -10,7 +11,7 @@ ENOUGH = 200  # launches of the low tenant: if it were held, there would be none
 class Halted(Case):
     @classmethod
     def setUpClass(cls):
-        # The starvation floor's turn would be a launch, too.
+        # A turn of the starvation floor would also let the low tenant launch.
         write("/etc/xsched/xsched.conf.d/50-test.conf", "[Scheduler]\nStarveAfter=1h\n")
         run("systemctl", "restart", "xsched")
 
@@ -33,7 +34,7 @@ class Halted(Case):
         return int(client.ask("progress"))
 
     def check_blocked(self):
-        """The high one works, and the low one does not get by: what it had in flight may end."""
+        """The high tenant works, and the low one makes no new launches, though those in flight may end."""
         self.wait_until_held()
         before, high = self.launches(self.low), self.launches(self.high)
         until(lambda: self.launches(self.high) > high + ENOUGH, "the high one to go on")

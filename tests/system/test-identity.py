@@ -15,7 +15,7 @@ from terminal import Terminal
 
 BUS, BUS_PATH = "org.freedesktop.DBus", "/org/freedesktop/DBus"
 
-# Enters the cgroup, and becomes the program.
+# Enters the cgroup, and executes the program.
 ENTER = """import os, sys
 os.makedirs(sys.argv[1], exist_ok=True)
 with open(sys.argv[1] + "/cgroup.procs", "w") as f:
@@ -45,8 +45,8 @@ class Identity(Case):
         self.check(c, "/system.slice/a\\x2db\\x20c.service", "a\\x2db\\x20c.service", "system.slice")
 
     def test_names_of_any_bytes(self):
-        """A cgroup may have any name. Each is a group of its own that xschedctl names so that it can be typed, and that
-        nothing takes for an option, a pattern, a unit or an escape sequence."""
+        """A cgroup may have any name. Each is a group of its own. xschedctl prints its name in a form that can be typed
+        and that is not taken for an option, a pattern, a unit or an escape sequence."""
         names = (b"-x", b" ", b"a b", b'a"b', b"a\\b", b"it's", b"{}", b"$(id)", b"%s%n", b"<b>&amp;", b"a\rb")
         names += (b"\x1b[31mred", b"\xff\xfe", b"\xed\xa0\x80", b"\xe2\x80\xae", b".slice", b"-.slice", b"x" * 255)
         there = [
@@ -103,7 +103,7 @@ class Identity(Case):
         self.check(c, "/system.slice/trees.service/job_1/step_2", "trees.service", "system.slice", self.only_client())
 
     def test_user_manager(self):
-        """user@UID.service is the unit of the system manager; the unit within it is what counts."""
+        """user@UID.service is the system manager's unit. What counts is the user's unit within it."""
         run("useradd", "--create-home", "carol")
         uid = run("id", "-u", "carol").strip()
         run("loginctl", "enable-linger", "carol")
@@ -161,11 +161,11 @@ class Identity(Case):
 
 
 class Impostor(Case):
-    """A number that was another process's when the connection was made. The impostor, a user, keeps the socket of a
-    child that has ended; the victim gets the child's number, in a unit that has more than the impostor's."""
+    """A connection whose process number now belongs to another process. The impostor, a user, keeps the socket of a
+    child that has ended. The victim, in a unit with more precedence than the impostor's, gets the child's number."""
 
     PROGRAM = ("/usr/bin/python3", "-B", "/mnt/source/tests/system/impostor.py")
-    PROC = "/run/impostor-proc"  # in which numbers can be chosen: /proc/sys is read-only in here
+    PROC = "/run/impostor-proc"  # where the next process number can be set: /proc/sys is read-only in here
 
     @classmethod
     def setUpClass(cls):
@@ -185,8 +185,8 @@ class Impostor(Case):
         self.victim = self.client("--slice=gpu-online.slice", unit="victim.service", program=self.PROGRAM)
 
     def takes_over(self, user):
-        """The victim begins in a later tick of the clock than the connection: it is by ticks that starts of processes
-        are known."""
+        """Gives the victim the number of the connection's process. The victim starts in a later tick of the clock than
+        the connection was made: the kernel tells the start of a process by ticks."""
         pid = self.eve.ask("connect")
         self.get("NClients")  # by now the service knows the connection
         tick = time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 10**7
@@ -208,12 +208,12 @@ class Impostor(Case):
     def test_of_the_same_user(self):
         self.check_refused("eve")
 
-    def test_who_made_it_is_gone(self):
+    def test_process_that_connected_is_gone(self):
         self.eve.ask("connect")
         self.assertEqual(self.eve.ask("call RegisterClient"), "org.freedesktop.DBus.Error.AccessDenied")
 
-    def test_who_made_it_is_there(self):
-        """Then it is its connection, even if others hold the socket, too."""
+    def test_process_that_connected_is_there(self):
+        """The connection is that process', even if others hold the socket, too."""
         pid = int(self.eve.ask("keep"))
         self.assertRegex(self.eve.ask("call RegisterClient"), "^done /")
         path = self.call("GetClientByPID", "u", pid)[0]
@@ -222,16 +222,16 @@ class Impostor(Case):
         self.assertRegex(self.eve.ask("call Hint"), "^done")
 
     def test_what_the_bus_knows(self):
-        """Those of Debian 13 have a pidfd of who has connected; those of Debian 12 have his number."""
+        """The bus of Debian 13 has a pidfd of the process that connected, the bus of Debian 12 only its number."""
         system = platform.freedesktop_os_release()
         if system["ID"] != "debian":
-            self.skipTest("it is known of Debian's")
+            self.skipTest("what the bus reports is known for Debian only")
         of = self.bus.call(BUS, BUS_PATH, BUS, "GetConnectionCredentials", "s", NAME)[0]
         self.assertEqual("ProcessFD" in of, int(system["VERSION_ID"]) >= 13)
         self.assertEqual(of["ProcessID"], int(show("xsched", "MainPID")))
 
     def test_connection_from_before_the_service(self):
-        """The connection is older than the service, which so does not know when it was made."""
+        """The connection is older than the service, so the service does not know when it was made."""
         pid = int(self.eve.ask("keep"))
         run("systemctl", "restart", "xsched")
         self.assertRegex(self.eve.ask("call RegisterClient"), "^done /")
@@ -257,7 +257,7 @@ class Order(Case):
         until(lambda: self.held(second), f"{second.unit} to be held for {first.unit}")
         self.assertEqual(first.ask("complete 0"), "completed")
         self.assertEqual(second.line(), "tracked")
-        # Now the second is on the device, and the first is let in all the same.
+        # Now the second is on the device, and the first is still admitted.
         self.assertEqual(first.ask("begin 0"), "tracked")
         self.assertEqual(second.ask("complete 0"), "completed")
         second.tell("begin 0")
@@ -302,8 +302,8 @@ class Order(Case):
         return lines
 
     def test_engines_on_a_narrow_terminal(self):
-        """Containers and Slurm's jobs have a column that gives way; all of it fits 80 columns, and --full shows what is
-        left out."""
+        """Containers and Slurm's jobs have a column of their own. Where space is short it is shortened, so that the
+        table fits 80 columns, and --full shows what is left out."""
         container = "0123456789abcdef" * 4
         for name in (f"docker-{container}.scope", f"libpod-{container[::-1]}.scope"):
             self.client(command=["systemd-run", "--quiet", "--scope", f"--unit={name}"], unit=name)
@@ -317,7 +317,7 @@ class Order(Case):
         self.assertIn(f" docker:{container} ", whole)
         self.assertIn(f"{task} ", whole)
         lines = self.narrow(80)
-        # In the tree what is above says the rest of the name; and the deeper it is, the less is to be drawn of it.
+        # In the tree, a group's name is relative to the line above it. On a deep level the name may be shortened.
         self.assertTrue(any(re.search("─job_123456 +slurm:123456 ", i) for i in lines), lines)
         self.assertTrue(any(re.search("─(user/)?task_0 ", i) for i in lines), lines)
         for columns in range(64, 80):
@@ -333,8 +333,8 @@ class Order(Case):
         self.assertIn("PREEMPTED", t.text)
 
     def test_outside_of_the_services_namespace(self):
-        """A process whose cgroup the service does not see belongs to the top of what it sees, and no group's name leads
-        out of that."""
+        """A process whose cgroup the service does not see belongs to the topmost group that the service sees. No name
+        of a group leads out of that."""
         session = subprocess.Popen(
             [
                 "systemd-run",

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What a cluster is given when the kustomizations below kubernetes/ are built: test-kustomize.py DIRECTORY
+"""The objects that the kustomizations below kubernetes/ define: test-kustomize.py DIRECTORY
 
-They are built by Debian 13's kustomize, in the root that debian-root makes; where that cannot be made, by what is
-installed here."""
+The test builds them with Debian 13's kustomize, in the root that debian-root makes. Where that root cannot be made, it
+uses the builder that is installed here."""
 
 import glob
 import os
@@ -58,7 +58,7 @@ class Built(unittest.TestCase):
                 self.assertEqual(definitions.errors(d), [])
                 if key[0] in ("DaemonSet", "ConfigMap"):
                     self.assertEqual(d["metadata"]["namespace"], "xsched")
-        # Its ConfigMaps go by names that change with what they have.
+        # kustomize puts a hash of the contents into each ConfigMap's name.
         (spec,) = (d["spec"]["template"]["spec"] for (kind, _), d in built.items() if kind == "DaemonSet")
         mounted = {v["name"]: v["configMap"]["name"] for v in spec["volumes"]}
         maps = {d["metadata"]["name"]: d["data"] for (kind, _), d in built.items() if kind == "ConfigMap"}
@@ -78,7 +78,7 @@ class Built(unittest.TestCase):
         self.assertEqual((install, classes), (self.files("base"), self.files("base/classes")))
 
     def test_priority_class(self):
-        """The same, with rules of its own for annotations."""
+        """Like the base, with its own containers.conf and an admission policy."""
         policy = ["MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"]
         install, classes = self.check("priority-class", ["Namespace", "ConfigMap", "ConfigMap", "DaemonSet", *policy])
         self.assertEqual(classes, self.files("base/classes"))
@@ -86,7 +86,7 @@ class Built(unittest.TestCase):
         self.assertIn("RaisingAnnotations=priority-class", install["containers.conf"])
 
     def test_own(self):
-        """A site's, which says where its image is, as the manual has it; and one whose base lacks something."""
+        """A site's kustomization, as the manual shows it, sets the image. An incomplete base cannot be built."""
         with tempfile.TemporaryDirectory() as directory:
             shutil.copytree(ROOT, f"{directory}/kubernetes")
             os.mkdir(f"{directory}/site")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Max=, Min= and Concurrency= over slices three deep, for clients that always have a launch to come. Their work is a
-sleep, whose length does not depend on the load; and they report their run time themselves."""
+"""Max=, Min= and Concurrency= over slices on three levels, for clients that always have another launch. Their work is a
+sleep, whose length does not depend on the load, and they report their run time themselves."""
 
 from inside import GROUP, NAME, run, until
 from shares import PERCENT, SharesCase, main
@@ -22,7 +22,7 @@ LATE = 0.2  # seconds, for a service that waits for a CPU
 
 class StreamCase(SharesCase):
     def start(self, *names):
-        """Clients by the first word of their units; all there when the first begins."""
+        """Starts the clients whose units' first words are given. All have registered before the first launches."""
         self.streams = {
             unit: self.client(f"--slice={slice_unit}", unit=unit)
             for unit, slice_unit in CLIENTS
@@ -36,7 +36,7 @@ class StreamCase(SharesCase):
         return {unit: int(c.ask("worked")) / 1e6 for unit, c in self.streams.items()}
 
     def measure(self, seconds):
-        """The span, and what each client says of it."""
+        """Returns the span, and the run time in it that each client reports."""
         before = self.worked()
         span = self.span(seconds)
         return span, {unit: t - before[unit] for unit, t in self.worked().items()}
@@ -51,16 +51,16 @@ class StreamCase(SharesCase):
             self.assertEqual(total, expected, unit)
 
     def check_worked(self, worked, span):
-        """The accounted time equals the clients' run time: as a share of all, and in total, but for the last launch of
-        a turn beyond its end."""
+        """The accounted time equals the clients' run time, as a share of all and in total. They differ by what the last
+        launch of a turn runs beyond the turn's end."""
         everything, accounted = sum(worked.values()), span.of(*worked)
         for unit, t in worked.items():
             self.check_share(t, everything, span.ran[unit] / accounted, f"launches of {unit}", 10 * PERCENT)
         self.assertAlmostEqual(everything / accounted, 1, delta=20 * PERCENT, msg=(worked, span.ran))
 
     def check_limit(self, span, name, share, period):
-        """Never more than so much of the time; and not much less for it, as there is always work. A period at either
-        end may be in the span in part, and what ran over at its end is taken off after it."""
+        """The group gets its share at most, and not much less, as it always has work. The span may cut the first and
+        the last period, and what runs over at the end of a period is subtracted from the next."""
         self.assertLessEqual(span.ran[name], share * (span.most + period) + LATE, name)
         self.assertGreaterEqual(span.ran[name], 0.8 * share * (span.least - period), name)
 
@@ -101,7 +101,8 @@ class Limits(StreamCase):
         self.check_results()
 
     def test_min_against_priority(self):
-        """The guarantee of a slice two levels up, for a member of the lowest priority; a limit stands above it."""
+        """A slice's guarantee holds for a member two levels below, even with the lowest priority. A limit is stronger
+        than the guarantee."""
         self.set("a.slice", Min=("u", 30))
         self.set("four.service", Priority=("i", -50))
         self.set("b.slice", Priority=("i", 50))
@@ -132,7 +133,7 @@ class Concurrency(StreamCase):
     CONFIG = "StarveAfter=1h\nConcurrency=2\nTimeSlice=20ms\n"
 
     def test_weights_on_two_places(self):
-        """What a slice gets of the two places is its weight's; a client cannot use more than one."""
+        """Slices share the two places by weight. A client uses one place at most."""
         for unit, weight in (("a.slice", 300), ("a-y.slice", 200)):
             self.set(unit, Weight=("u", weight))
         self.start("one", "two", "three", "four")
@@ -149,7 +150,7 @@ class Concurrency(StreamCase):
         self.check_results()
 
     def test_more_weight_than_a_place(self):
-        """Three of four, of one client, on two places: one place."""
+        """A slice with one client gets one of the two places, though its weight would give it three quarters."""
         self.set("b.slice", Weight=("u", 900))
         self.start("one", "two", "three")
         span, _ = self.measure(3)
@@ -158,7 +159,7 @@ class Concurrency(StreamCase):
         self.check_results()
 
     def test_max_is_of_one_place(self):
-        """150 % is one and a half."""
+        """150 % is one and a half places."""
         self.set("a.slice", Max=("u", 150))
         self.start("two", "three", "four")
         span, _ = self.measure(3)

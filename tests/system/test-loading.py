@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The examples that load the shim: copied where they say, unmodified, they make an OpenCL program of that unit a
+"""The examples that load the shim: an unmodified copy, in the place that the example names, makes an OpenCL program a
 client."""
 
 import os
@@ -26,8 +26,8 @@ class Loading(Case):
         self.addCleanup(take_back)
 
     def check(self, *command, unit):
-        """Started as the host would start anything: nothing in its command line or its own environment knows us. `unit`
-        is that of the client it becomes, or None."""
+        """Runs the program as the host would start any program, with nothing of xsched in the command line or in the
+        environment. `unit` is the unit of the client that it becomes, or None if it becomes none."""
         p = subprocess.Popen([*command, PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         try:
             self.assertEqual(p.stdout.readline().strip(), "ready", inside.log_tail())
@@ -71,7 +71,7 @@ class Loading(Case):
         self.check("systemd-run", "--quiet", "--pipe", "--wait", "--collect", "--unit=any", unit="any.service")
 
     def user_case(self, example, path, name):
-        """Of a user who logs in after it was put there."""
+        """The example counts for a user who logs in after it was put there."""
         run("useradd", "--create-home", name)
         self.put(
             example,
