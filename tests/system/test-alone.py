@@ -51,8 +51,12 @@ class Alone(Case):
             until(lambda: self.get("NClients") == 1, "the client")
             until(lambda: self.look()[4] == source and self.look()[2] > 0.2, f"it to be {source}")
             first = self.look()
-            until(lambda: self.look()[2] > first[2] + seconds, "it to run", 60)
-            last = self.look()
+            # On a busy machine, a program that waits for a CPU launches so little that it is tracked for a while.
+            last = until(
+                lambda: (now := self.look())[2] > first[2] + seconds and now[4] == source and now,
+                f"it to run {source}",
+                60,
+            )
         finally:
             out, _ = p.communicate(timeout=60)
         self.assertEqual(p.returncode, 0, inside.log_tail())
@@ -65,7 +69,6 @@ class Alone(Case):
         print(what, flush=True)
         self.assertLessEqual(ran, (last[1] - first[0]) * (1 + tolerance), what)
         self.assertGreaterEqual(ran, took * (1 - tolerance), what)
-        self.assertEqual(last[4], source)
         until(lambda: self.get("NClients") == 0, "the client to go")
 
     def test_sampled(self):
@@ -88,12 +91,15 @@ class Alone(Case):
         run("xschedctl", "set", "device:all", "accounting=off")
         c = self.client(unit="alone.service")
         path = self.call("GetGroup", "s", "alone.service")[0]
+        before = self.get("GPUTimeUSec", path, GROUP)  # the group keeps the time of earlier clients
         for _ in range(10):
             self.assertEqual(c.ask("run 1000"), "ran")
-        self.assertEqual([self.get(p, path, GROUP) for p in ("GPUTimeUSec", "GPUTimeSource")], [0, "none"])
+        self.assertEqual([self.get(p, path, GROUP) for p in ("GPUTimeUSec", "GPUTimeSource")], [before, "none"])
         # The same launches count as soon as the accounting is on.
         run("xschedctl", "set", "device:all", "accounting=sampled")
-        until(lambda: c.ask("run 1000") == "ran" and self.get("GPUTimeUSec", path, GROUP) > 0, "time to be counted")
+        until(
+            lambda: c.ask("run 1000") == "ran" and self.get("GPUTimeUSec", path, GROUP) > before, "time to be counted"
+        )
 
 
 if __name__ == "__main__":
