@@ -13,4 +13,4 @@ static void awf_hint(Order *o, OrderEntity *e) {
         e->level = e->settings->active ? 1 : 0;
 }
 
-DEFINE_POLICY(awf, "Active window first: what somebody is looking at before all others", .hint = awf_hint);
+DEFINE_POLICY(awf, "Active window first: what a person looks at goes before all others", .hint = awf_hint);

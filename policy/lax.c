@@ -28,5 +28,5 @@ static void lax_enqueue(Order *o, OrderEntity *e) {
         lax_level(o, e);
 }
 
-DEFINE_POLICY(lax, "Highest priority first, which rises when an entity's laxity is used up", .hint = lax_level,
+DEFINE_POLICY(lax, "Highest priority first, which rises when a group's laxity is used up", .hint = lax_level,
                 .enqueue = lax_enqueue, .dequeue = lax_level, .tick = lax_level);

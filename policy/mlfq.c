@@ -105,6 +105,6 @@ static uint64_t mlfq_left(const Order *o, const OrderEntity *e) {
         return mlfq_party_left(o, e, e->step);
 }
 
-DEFINE_POLICY(mlfq, "Multi-level feedback queue: who needs the device for moments before who needs it for long",
-                .parties = true, .slice = mlfq_slice, .hint = mlfq_hint, .enqueue = mlfq_boost, .dequeue = mlfq_hint,
+DEFINE_POLICY(mlfq, "Multi-level feedback queue: short work goes before long work", .parties = true,
+                .slice = mlfq_slice, .hint = mlfq_hint, .enqueue = mlfq_boost, .dequeue = mlfq_hint,
                 .charge = mlfq_charge, .tick = mlfq_tick, .left = mlfq_left);

@@ -238,7 +238,8 @@ int classes_load(const char *const *dirs, const Classes *last_good, ConfReport r
         if (!classes_find(&classes, "default")) {
                 Class fallback = class_defaults;
                 (void) snprintf(fallback.name, sizeof(fallback.name), "default");
-                (void) snprintf(fallback.description, sizeof(fallback.description), "What is in no other class");
+                (void) snprintf(fallback.description, sizeof(fallback.description),
+                                "Everything that is in no other class");
                 int r = classes_add(&classes, &fallback);
                 if (r < 0)
                         return r;
