@@ -319,8 +319,7 @@ static void check_read_answer(Check *c, sd_bus_message *reply, const AuthRequest
         if (r >= 0)
                 r = sd_bus_message_read(reply, "bb", &authorised, &challenge);
         if (r < 0) {
-                sd_bus_error_set(&c->error, SD_BUS_ERROR_ACCESS_DENIED,
-                                "Not authorised: polkit's answer makes no sense");
+                sd_bus_error_set(&c->error, SD_BUS_ERROR_ACCESS_DENIED, "Not authorised: polkit's answer is invalid");
                 return;
         }
         if (authorised)
@@ -509,8 +508,8 @@ const AuthGrant *auth_last_grant(const Auth *a) {
 
 int auth_take(Auth *a, sd_bus_message *m, sd_bus_error *error) {
         if (!auth_is_granted(a, m))
-                return sd_bus_error_set(
-                                error, SD_BUS_ERROR_ACCESS_DENIED, "Not authorised: nobody was asked about this call");
+                return sd_bus_error_set(error, SD_BUS_ERROR_ACCESS_DENIED,
+                                "Not authorised: polkit was not asked about this call");
         a->granted = NULL;
         return 0;
 }

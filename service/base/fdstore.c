@@ -221,7 +221,7 @@ int fdstore_collect(StoredFds *ret) {
         if (n == -ENOMEM)
                 return n;
         if (n < 0)
-                log_warning_errno(n, "Ignored $LISTEN_FDS, which makes no sense: %m");
+                log_warning_errno(n, "Ignored $LISTEN_FDS, which is invalid: %m");
         for (int i = 0; i < n; i++) {
                 int r = sort_in(&s, names && names[i] ? names[i] : "", SD_LISTEN_FDS_START + i);
                 if (r < 0)

@@ -242,7 +242,7 @@ static void take_reading(SubuidFile *f, Reading *r) {
         for (unsigned i = 0; i < MIN(r->n_problems, PROBLEMS_MAX); i++)
                 log_warning("%s, ignoring the line", r->problems[i]);
         if (r->n_problems > PROBLEMS_MAX)
-                log_warning("%s: %u further lines make no sense, ignoring them", f->path, r->n_problems - PROBLEMS_MAX);
+                log_warning("%s: %u further lines are invalid, ignoring them", f->path, r->n_problems - PROBLEMS_MAX);
         (void) pthread_mutex_lock(&f->lock);
         subuids_free(f->subuids);
         f->subuids = TAKE_PTR(r->subuids);

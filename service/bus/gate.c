@@ -87,8 +87,8 @@ static int find_object(Gate *g, const char *path, const char *name, const GateIn
 }
 
 static int no_rule(const char *member, sd_bus_error *error) {
-        return sd_bus_error_setf(error, SD_BUS_ERROR_ACCESS_DENIED,
-                        "Not authorised: there is no rule that lets anybody use %s", member);
+        return sd_bus_error_setf(
+                        error, SD_BUS_ERROR_ACCESS_DENIED, "Not authorised: no rule allows the use of %s", member);
 }
 
 static int not_here(const char *member, sd_bus_error *error) {

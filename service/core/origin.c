@@ -141,7 +141,7 @@ void origin_take_attribute(const char *key, const char *value, void *userdata) {
         int r = settings_set_string(lower ? &o->lowered : &o->attr, name, value);
         if (r == -ENOENT)
                 log_event(LOG_WARNING, MESSAGE_CONFIG_PROBLEM, LOG_FIELDS(.group = o->path, .error = r),
-                                "%s: attribute user.xsched.%.32s is none of ours, ignored", o->path, key);
+                                "%s: unknown attribute user.xsched.%.32s, ignored", o->path, key);
         else if (r < 0)
                 log_event(LOG_WARNING, MESSAGE_CONFIG_PROBLEM, LOG_FIELDS(.group = o->path, .error = r),
                                 "%s: user.xsched.%s=%s is ignored, it has to be %s", o->path, key, value,

@@ -209,7 +209,7 @@ int totals_load(Totals *t, const void *data, size_t size, uint64_t now_s, char w
                         continue;
                 TotalsEntry *e = slot_is_valid(&s) && !find(t, s.name) ? add(t, s.name, s.lasts) : NULL;
                 if (!e) {
-                        complain(why, "entry %u makes no sense", (unsigned) i);
+                        complain(why, "entry %u is invalid", (unsigned) i);
                         continue;
                 }
                 memcpy((uint8_t *) e->slot + sizeof(s.name), (const uint8_t *) &s + sizeof(s.name),

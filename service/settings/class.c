@@ -161,7 +161,7 @@ static int match_restore(const char *path, const ConfContext *context, Reading *
 
         if (!former || former->broken) {
                 conf_report(context, CONF_ERROR, path, 0, -EINVAL,
-                                "[Match] has lines that cannot be taken, nobody is put into the class by it");
+                                "[Match] has mistakes, so the class takes no process");
                 return 0;
         }
         match_done(&reading->class.match);
@@ -169,7 +169,7 @@ static int match_restore(const char *path, const ConfContext *context, Reading *
         if (r < 0)
                 return r;
         conf_report(context, CONF_ERROR, path, 0, -EINVAL,
-                        "[Match] has lines that cannot be taken, the whole section stays as it was");
+                        "[Match] has mistakes, so the whole section stays as it was");
         return 0;
 }
 

@@ -35,7 +35,7 @@ DEFINE_STRING_TABLE_TO_STRING(match_key, MatchKey);
 static const ConfType type_units = {"names of services and scopes (\"train.service\", \"train-*\")", NULL, NULL};
 static const ConfType type_slices = {"names of slices (\"gpu-batch.slice\", \"gpu-*\")", NULL, NULL};
 static const ConfType type_groups = {"paths of cgroups (\"/kubepods.slice\", \"/system.slice/train-*\")", NULL, NULL};
-static const ConfType type_users = {"names or numbers of users that there are", NULL, NULL};
+static const ConfType type_users = {"a list of names or numbers of existing users", NULL, NULL};
 static const ConfType type_patterns = {"patterns (\"docker:*\")", NULL, NULL};
 static const ConfType type_names = {"patterns of names (\"research-*\")", NULL, NULL};
 static const ConfType type_labels = {

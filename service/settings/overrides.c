@@ -301,7 +301,7 @@ static int parse_each(Overrides *s, json_object *array,
                 json_object *o = json_object_array_get_idx(array, i);
 
                 if (!json_object_is_type(o, json_type_object)) {
-                        complain_once(why, "entry %zu is none", i);
+                        complain_once(why, "entry %zu is invalid", i);
                         continue;
                 }
                 int r = parse(s, o, why);

@@ -113,7 +113,7 @@ class Refusals(unittest.TestCase):
 
     def test_arguments(self):
         self.refused("--low=0: expected a number", "--low=0")
-        self.refused("'some' is none of", "--only=some")
+        self.refused("'some' is not one of", "--only=some")
 
     def test_files_that_cannot_be_written(self):
         """The demo refuses to write to them before it runs anything."""

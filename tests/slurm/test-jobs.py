@@ -157,7 +157,7 @@ class Requests(ClusterCase):
         self.addCleanup(cluster.map_classes)
         done = cluster.as_user("srun", "-p", "bulk", "true")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("'qos.spare' in the plugin's line of plugstack.conf is none of", done.stderr)
+        self.assertIn("'qos.spare' in the plugin's line of plugstack.conf is not one of", done.stderr)
         self.assertEqual(self.priority(), BATCH)
 
     def test_refused(self):

@@ -320,7 +320,9 @@ class Changes(PageCase):
         tab.click("dialog summary")
         tab.type("#change-StarveUSec", "20")
         tab.type("#change-StarveRunUSec", "30")
-        tab.until("document.querySelector('.preview .error')?.innerText.includes('no sense together')", "the refusal")
+        tab.until(
+            "document.querySelector('.preview .error')?.innerText.includes('contradict each other')", "the refusal"
+        )
         self.assertTrue(tab.js("document.querySelector('dialog footer button').disabled"))
         self.keep(tab, "forget")
         self.said(tab, ["Length of a turn", "9 ms", "20 ms"], ["Groups that run at once", 3, 1])

@@ -160,7 +160,7 @@ class Elsewhere(Case):
     def test_verbs_for_this_host_only(self):
         for argv in (["run", "true"], ["hold", "batch", "true"], ["check"], ["dump"], ["list-queues", "--kernel"]):
             for where in ("--host=x", "--machine=x"):
-                self.assertIn("is of this host", self.ctl(where, *argv, status=1).stderr)
+                self.assertIn("works on this host only", self.ctl(where, *argv, status=1).stderr)
         for argv in (["-H", "x", "-M", "y"], ["-H", "x", "--user"], ["-M", "x", "--bus-address=unix:path=/x"]):
             self.ctl(*argv, "status", status=1)
 

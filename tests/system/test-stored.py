@@ -437,7 +437,7 @@ class Devices(SettingsCase):
             interface = DEVICE if member == "Preview" else inside.NAME
             types = "s" * len(args) + "sta{sv}"
             for flags in (0, PERSISTENT):
-                with self.assertRaisesRegex(inside.dbus.DBusError, "no sense together"):
+                with self.assertRaisesRegex(inside.dbus.DBusError, "contradict each other"):
                     self.bus.call(inside.NAME, path, interface, member, types, *args, "", flags, wrong)
             with self.assertRaisesRegex(inside.dbus.DBusError, "flag"):
                 self.bus.call(inside.NAME, path, interface, member, types, *args, "", 2, {})
@@ -464,7 +464,7 @@ class Devices(SettingsCase):
         run("systemctl", "reload", "xsched")
         self.assertEqual(self.effective(), dict(self.was, StarveUSec=20000))
         self.change("", 0, {"Concurrency": ("u", 2)}, StarveUSec=20000, Concurrency=2)
-        self.assertIn("no sense together", refused("xschedctl", "set", target, "linger=9us"))
+        self.assertIn("contradict each other", refused("xschedctl", "set", target, "linger=9us"))
         run("xschedctl", "set", target, "starverun=5ms")
         self.assertEqual(self.listed()[target, "stored"], {"StarveRunUSec": 5000, "Concurrency": 3})
         run("xschedctl", "reset", target)

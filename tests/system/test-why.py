@@ -48,16 +48,14 @@ class Why(Case):
     def test_suspended(self):
         c = self.client(unit="job.service")
         run("xschedctl", "suspend", "job.service")
-        self.assertEqual(self.said(c, "suspended by way of /system.slice/job.service")["reason"], "suspended")
+        self.assertEqual(self.said(c, "suspended with /system.slice/job.service")["reason"], "suspended")
         run("xschedctl", "resume", "job.service")
         self.assertEqual(json.loads(run("xschedctl", "--json=short", "status", "job.service"))["waits"], [])
 
     def test_suspended_with_its_slice(self):
         c = self.client("--slice=gpu-batch.slice", unit="job.service")
         run("xschedctl", "suspend", "gpu-batch.slice")
-        self.assertEqual(
-            self.said(c, "suspended by way of /gpu.slice/gpu-batch.slice")["by"], "/gpu.slice/gpu-batch.slice"
-        )
+        self.assertEqual(self.said(c, "suspended with /gpu.slice/gpu-batch.slice")["by"], "/gpu.slice/gpu-batch.slice")
         run("xschedctl", "resume", "gpu-batch.slice")
         self.assertEqual(self.waits(c), [])
 

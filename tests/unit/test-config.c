@@ -436,7 +436,7 @@ static void test_match(void **state) {
         put(ETC "/classes.d/c.class", "[Match]\nUnit=*.service\nKernel=6.1\n");
         _cleanup_(config_freep)
         Config *after = load(before);
-        assert_non_null(strstr(problems, ETC "/classes.d/a.class:3: User=no-such-user is not names"));
+        assert_non_null(strstr(problems, ETC "/classes.d/a.class:3: User=no-such-user is not a list of names"));
         assert_non_null(strstr(problems, ETC "/classes.d/a.class:0: [Match] has lines"));
         assert_non_null(strstr(problems, USR "/classes.d/b.class:4: Unit=b is not names"));
         assert_non_null(strstr(problems, USR "/classes.d/b.class:0: [Match] has lines"));

@@ -134,7 +134,7 @@ static int parse_phases(const char *s, unsigned *ret) {
         for (char *word = strtok_r(copy, ",", &state); word; word = strtok_r(NULL, ",", &state)) {
                 int k = phase_kind_from_string(word);
                 if (k < 0)
-                        return demo_error(-EINVAL, "--only=%s: '%s' is none of alone, shared, xsched", s, word);
+                        return demo_error(-EINVAL, "--only=%s: '%s' is not one of alone, shared, xsched", s, word);
                 phases |= 1U << k;
         }
         if (phases == 0)

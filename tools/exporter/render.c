@@ -280,12 +280,11 @@ static void device_measured(Out *o, const Selection *s) {
 
 static void devices(Out *o, const Selection *s) {
         device_info(o, s);
-        device_counter(o, s, DEVICE_BUSY, "xsched_device_busy_seconds",
-                        "Time in which the device had somebody's work.");
+        device_counter(o, s, DEVICE_BUSY, "xsched_device_busy_seconds", "Time for which the device had work.");
         device_counter(o, s, DEVICE_KEPT, "xsched_device_kept_seconds",
-                        "Time in which the device had no work though somebody wanted it: it was kept for "
+                        "Time for which the device had no work though a group wanted it: it was kept for "
                         "who had just become idle, or handed over.");
-        device_counter(o, s, DEVICE_IDLE, "xsched_device_idle_seconds", "Time in which nobody wanted the device.");
+        device_counter(o, s, DEVICE_IDLE, "xsched_device_idle_seconds", "Time for which no group wanted the device.");
         device_counter(o, s, DEVICE_PREEMPTED, "xsched_device_preemptions",
                         "Times that a group lost the device to another.");
         device_gauge(o, s, offsetof(SnapshotDevice, n_entities), "xsched_device_entities",

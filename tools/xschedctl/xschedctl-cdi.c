@@ -243,7 +243,7 @@ int verb_cdi(Ctl *c, int argc, char *argv[]) {
         Spec s = {.stand_in = c->stand_in};
 
         if (!streq(argv[0], "generate"))
-                return ctl_fail("cdi: generate is all that there is, not %s", argv[0]);
+                return ctl_fail("cdi: there is only generate, not %s", argv[0]);
         s.root = json_object_new_object();
         s.failed = !s.root;
         int r = fill_in(&s, argc - 1, argv + 1, &files);

@@ -59,7 +59,7 @@ char *wait_describe(const Value *wait) {
         int r;
 
         if (streq(reason, "suspended"))
-                r = asprintf(&text, "suspended by way of %s, until that is resumed", by);
+                r = asprintf(&text, "suspended with %s, until that is resumed", by);
         else if (streq(reason, "stopped"))
                 r = asprintf(&text, "its process is stopped or frozen");
         else if (describe_reason(wait, &why) < 0)

@@ -548,7 +548,7 @@ static int check_command_line(const Ctl *c, const CommandLine *l) {
         if (c->host && c->user_bus)
                 return ctl_fail("--user: only the system bus of another host can be reached");
         if ((c->host || c->machine) && ((l->verb->flags & VERB_LOCAL) || c->kernel))
-                return ctl_fail("%s%s is of this host, and knows neither --host nor --machine", l->verb->name,
+                return ctl_fail("%s%s works on this host only: it takes neither --host nor --machine", l->verb->name,
                                 c->kernel ? " --kernel" : "");
         if (l->argc < l->verb->min_args)
                 return ctl_fail("%s wants %s", l->verb->name, l->verb->arguments);
