@@ -437,9 +437,9 @@ static void test_match(void **state) {
         _cleanup_(config_freep)
         Config *after = load(before);
         assert_non_null(strstr(problems, ETC "/classes.d/a.class:3: User=no-such-user is not a list of names"));
-        assert_non_null(strstr(problems, ETC "/classes.d/a.class:0: [Match] has lines"));
+        assert_non_null(strstr(problems, ETC "/classes.d/a.class:0: [Match] has mistakes"));
         assert_non_null(strstr(problems, USR "/classes.d/b.class:4: Unit=b is not names"));
-        assert_non_null(strstr(problems, USR "/classes.d/b.class:0: [Match] has lines"));
+        assert_non_null(strstr(problems, USR "/classes.d/b.class:0: [Match] has mistakes"));
         assert_non_null(strstr(problems, ETC "/classes.d/c.class:3: Unknown key Kernel="));
         assert_int_equal(n_problems, 6);
         assert_true(matches(after, "b", "/two.slice/a.service"));
