@@ -106,8 +106,8 @@ int slurm_spank_init(spank_t spank, int ac, char *argv[]) {
                 if (!mapping_is_valid(argv[i]))
                         report(-EINVAL,
                                         "'%s' in the plugin's line of plugstack.conf is not one of "
-                                        "partition.NAME=CLASS, qos.NAME=CLASS, class=CLASS, min=PERCENT (at most %u%%), shim=no; a blank in "
-                                        "a NAME is %%20",
+                                        "partition.NAME=CLASS, qos.NAME=CLASS, class=CLASS, min=PERCENT (at most "
+                                        "%u%%), shim=no; a blank in a NAME is %%20",
                                         argv[i], POLICY_MIN_MAX);
         min_ceiling = mapping_min(ac, argv);
         for (RequestKey k = 0; k < _REQUEST_KEY_MAX; k++)
