@@ -113,7 +113,28 @@ static void queue_look_past(KfdQueue *q, uint64_t read) {
                 xsched_queue_set_hooked(q->xsched, XSCHED_HOOKED_DOORBELL);
 }
 
+/* Returns whether the runtime has stopped the queue. What is in it stays there, perhaps for ever, and is counted anew
+ * when the queue goes on, as one launch. */
+static bool queue_rests(KfdQueue *q, Turn *t) {
+        if (kfd_queue_is_stopped(q)) {
+                q->rests = true;
+                kfd_queue_end_launches(q);
+                return true;
+        }
+        if (!q->rests)
+                return false;
+        q->rests = false;
+        q->mark_ns = t->now_ns;
+        q->seen_write = atomic_load(q->hal.read_index);
+        if (!q->tracking && atomic_load(q->hal.write_index) > q->seen_write &&
+                        xsched_queue_begin_nowait(q->xsched) == XSCHED_TRACKED)
+                atomic_fetch_add(&q->pending, 1);
+        return false;
+}
+
 static void queue_look(KfdQueue *q, Turn *t) {
+        if (unlikely(queue_rests(q, t)))
+                return;
         uint32_t pending = atomic_load(&q->pending);
 
         if (q->hooked)

@@ -317,8 +317,7 @@ static void queue_add(unsigned context, const KfdCreateQueue *a, bool held) {
         queue_know_doorbell(q);
 }
 
-/* The driver has taken it off the device, with all that was in flight. */
-static void queue_end_launches(KfdQueue *q) {
+void kfd_queue_end_launches(KfdQueue *q) {
         uint32_t n = atomic_exchange(&q->pending, 0);
 
         if (n > 0)
@@ -339,7 +338,7 @@ static void queue_remove(KfdQueue *q) {
         if (!kfd_release_followers())
                 kfd_poll_kick();
         if (q->xsched) {
-                queue_end_launches(q);
+                kfd_queue_end_launches(q);     /* the driver has taken it off the device, with all that was in flight */
                 xsched_queue_unref(q->xsched); /* which frees it in the end */
         } else
                 free(q);
@@ -558,6 +557,8 @@ int kfd_update_queue(unsigned context, int fd, unsigned long request, void *arg)
         q->hal.percentage = a.queue_percentage;
         q->hal.priority = a.queue_priority;
         q->hal.unsure = false;
+        if (kfd_queue_is_stopped(q) != q->rests)
+                kfd_poll_kick();
         return r;
 }
 

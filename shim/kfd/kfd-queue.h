@@ -70,6 +70,7 @@ typedef struct KfdQueue {
         _Atomic uint64_t mean_ns; /* mean time of the last launches */
         _Atomic uint32_t pending; /* launches begun and tracked, and not completed */
         bool tracking;            /* launches are counted by looking at the write index */
+        bool rests;               /* the runtime has stopped it: none of its launches counts */
         bool past_us;             /* packets were announced by a doorbell that kfd-hsa.c did not see */
         uint64_t first_read;      /* the read index when it was made */
         bool draining;
@@ -108,6 +109,15 @@ KfdQueue *kfd_queues(void);
 
 /* Releases queues that have no held queue left to follow. Returns false when the driver refuses: try again. */
 bool kfd_release_followers(void);
+
+/* The runtime itself keeps the queue off the device: after an error of the queue for good, or while it gives the queue
+ * other memory. */
+static inline bool kfd_queue_is_stopped(const KfdQueue *q) {
+        return (q->hal.percentage & 0xff) == 0;
+}
+
+/* Nothing of the queue is under way any more, whatever its indices say. */
+void kfd_queue_end_launches(KfdQueue *q);
 
 /* Takes a queue off the device again that is lent. */
 void kfd_hold_lent(KfdQueue *q);

@@ -69,6 +69,7 @@ _Static_assert(sizeof(AqlSignal) == 64, "amd_signal_t");
 typedef struct AqlKernel {
         uint64_t magic;
         uint64_t duration_ns;
+        int64_t fault; /* of queues of HSA runtimes: what the device writes into the queue's inactive signal; 0: none */
 } AqlKernel;
 
 /* Written by the engine, one packet after the other; read by anybody. Entry N % capacity of `seen` counts the

@@ -109,6 +109,8 @@ static bool engine_end_packet(const Engine *e, SimQueue *q) {
                 q->remaining_ns = 1;
                 return false;
         }
+        if (sim_packet_fault(q))
+                return false;
         sim_packet_retire(q, e->clock);
         return true;
 }

@@ -23,8 +23,8 @@ typedef int AgentCallback(FakeAgent agent, void *userdata);
 int hsa_init(void);
 int hsa_iterate_agents(AgentCallback *f, void *userdata);
 int hsa_agent_get_info(FakeAgent agent, int what, void *ret);
-int hsa_queue_create(FakeAgent agent, uint32_t size, uint32_t type, void *callback, void *data, uint32_t private_size,
-                uint32_t group_size, void **ret);
+int hsa_queue_create(FakeAgent agent, uint32_t size, uint32_t type, HsaQueueError *callback, void *data,
+                uint32_t private_size, uint32_t group_size, void **ret);
 
 static int take_gpu(FakeAgent agent, void *userdata) {
         uint32_t type;
@@ -49,6 +49,10 @@ static void *make_by_descriptor(FakeAgent gpu, uint32_t n_packets) {
 }
 
 void *hsa_queue_make(uint32_t n_packets) {
+        return hsa_queue_make_with(n_packets, NULL, NULL);
+}
+
+void *hsa_queue_make_with(uint32_t n_packets, HsaQueueError *callback, void *userdata) {
         FakeAgent gpu = {0};
         void *queue;
 
@@ -56,6 +60,6 @@ void *hsa_queue_make(uint32_t n_packets) {
         CHECK(hsa_iterate_agents(take_gpu, &gpu) == INFO_BREAK);
         if (streq(strempty(getenv("HSA_CREATE")), "descriptor"))
                 return make_by_descriptor(gpu, n_packets);
-        CHECK(hsa_queue_create(gpu, n_packets, 0, NULL, NULL, UINT32_MAX, UINT32_MAX, &queue) == HSA_SUCCESS);
+        CHECK(hsa_queue_create(gpu, n_packets, 0, callback, userdata, UINT32_MAX, UINT32_MAX, &queue) == HSA_SUCCESS);
         return queue;
 }

@@ -18,6 +18,7 @@ uint64_t kfdsim_calls(int *ret_failed) __attribute__((weak));
 typedef struct KfdsimQueue {
         uint32_t percentage, priority;
         bool mapped;
+        bool stalled;       /* its kernel has faulted */
         uint64_t n_updates; /* UPDATE_QUEUEs that it has seen */
 } KfdsimQueue;
 bool kfdsim_queue(uint32_t id, KfdsimQueue *ret) __attribute__((weak));

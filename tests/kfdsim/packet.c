@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "aql.h"
+#include "shim/kfd/hsa.h"
 #include "sim.h"
 
 #define DEFAULT_KERNEL_NS (10 * NSEC_PER_USEC)
@@ -129,7 +130,7 @@ bool sim_queue_is_executed(const SimQueue *q) {
 }
 
 bool sim_packet_is_ready(SimQueue *q) {
-        if (!atomic_load(&q->mapped))
+        if (!atomic_load(&q->mapped) || atomic_load(&q->stalled))
                 return false;
         if (is_sdma(q))
                 return sim_sdma_is_ready(q);
@@ -164,6 +165,21 @@ uint64_t sim_packet_duration(const SimQueue *q) {
         return k ? k->duration_ns : DEFAULT_KERNEL_NS;
 }
 
+/* With the change the signal may be gone: its event is read before. */
+static void signal_change(AqlSignal *s, int64_t add, int64_t set) {
+        uint64_t mailbox = s->event_mailbox;
+        uint32_t event = s->event_id;
+
+        if (add != 0)
+                __atomic_fetch_add(&s->value, add, __ATOMIC_ACQ_REL);
+        else
+                __atomic_store_n(&s->value, set, __ATOMIC_RELEASE);
+        if (mailbox) {
+                __atomic_store_n((uint64_t *) (uintptr_t) mailbox, event, __ATOMIC_RELEASE);
+                sim_event_raise(event);
+        }
+}
+
 static void signal_decrement(uint64_t handle, uint64_t begun_ns, uint64_t ended_ns) {
         AqlSignal *s = (void *) (uintptr_t) handle;
 
@@ -171,13 +187,20 @@ static void signal_decrement(uint64_t handle, uint64_t begun_ns, uint64_t ended_
                 return;
         s->start_ts = sim_gpu_clock(begun_ns);
         s->end_ts = sim_gpu_clock(ended_ns);
-        uint64_t mailbox = s->event_mailbox;
-        uint32_t event = s->event_id;
-        __atomic_fetch_sub(&s->value, 1, __ATOMIC_ACQ_REL); /* from here on it may be gone */
-        if (mailbox) {
-                __atomic_store_n((uint64_t *) (uintptr_t) mailbox, event, __ATOMIC_RELEASE);
-                sim_event_raise(event);
-        }
+        signal_change(s, -1, 0);
+}
+
+/* The packet stays where it is. */
+bool sim_packet_fault(SimQueue *q) {
+        const AqlPacket *p = is_sdma(q) ? NULL : queue_packet(q);
+        const AqlKernel *k = p && packet_type(p) == AQL_DISPATCH ? packet_kernel(p) : NULL;
+
+        if (!k || k->fault == 0)
+                return false;
+        const AmdQueue *queue = container_of((const uint64_t *) (uintptr_t) q->write_pointer, AmdQueue, write_index);
+        atomic_store(&q->stalled, true);
+        signal_change((AqlSignal *) (uintptr_t) queue->inactive_signal.handle, 0, k->fault);
+        return true;
 }
 
 /* Frees the slot before it advances the read index, and completes the signal last: a thread that waits for the signal

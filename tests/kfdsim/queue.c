@@ -48,6 +48,7 @@ static void queue_map(const SimProcess *p, SimQueue *q) {
         if (sim_world()->options.strict)
                 (void) sim_doorbell_take(p, q);
         atomic_store(&q->fetched, 0);
+        atomic_store(&q->stalled, false);
         atomic_store(&q->mapped, true);
 }
 
@@ -299,6 +300,7 @@ bool kfdsim_queue(uint32_t id, KfdsimQueue *ret) {
                                 .percentage = q->percentage,
                                 .priority = q->priority,
                                 .mapped = atomic_load(&q->mapped),
+                                .stalled = atomic_load(&q->stalled),
                                 .n_updates = q->n_updates,
                 };
         sim_unlock();

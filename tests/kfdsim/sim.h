@@ -24,6 +24,8 @@
  *     write index of all queues on an HWS GPU again, and kfdsim_torn() counts the places that had no packet then, at
  *     which some firmware hangs (only of the caller's own queues: others' memory is not read). Who announces a packet
  *     that is not written ends the process;
+ *   - a kernel that faults stops its queue, with its packet in front, and is reported by the queue's inactive signal
+ *     (amd_queue_t), which the runtime waits for; mapped again, the queue tries that packet once more;
  *   - packets are fetched when they are announced, SIM_FETCH_MAX ahead at most: what is written into one later is not
  *     seen;
  *   - CRIU_OP pause and unpause, DBG_TRAP suspend and resume, RUNTIME_ENABLE, injected errors, an unmap that times out;
@@ -166,6 +168,7 @@ typedef struct SimQueue {
         _Atomic uint64_t rung;     /* packets below this index have been announced */
         _Atomic bool is_looked_at; /* the engine shall take the write index for rung */
         _Atomic uint64_t fetched;  /* the engine has copies of the packets below this index */
+        _Atomic bool stalled;      /* by a fault of the dispatch at the read index, until it is mapped again */
         uint64_t remaining_ns;     /* of the dispatch at the read index; 0: not begun */
         uint64_t begun_ns;         /* when it was */
 } SimQueue;
@@ -276,6 +279,7 @@ uint64_t sim_packets_torn(const SimQueue *q); /* places below the write index th
 KfdsimTorn sim_packet_last_torn(void);
 void sim_packet_check(const SimQueue *q, uint64_t value);
 bool sim_packet_is_ready(SimQueue *q);
+bool sim_packet_fault(SimQueue *q); /* false: it has none */
 uint64_t sim_packet_duration(const SimQueue *q);
 void sim_packet_retire(SimQueue *q, uint64_t ended_ns);
 bool sim_sdma_is_ready(const SimQueue *q);

@@ -65,6 +65,30 @@ static void case_update(void) {
         CHECK(scheduler_until(s, client->n_queues == 0));
 }
 
+/* What the runtime keeps off the device does not count as under way, until the runtime puts it back. */
+static void case_stopped(void) {
+        start(GFX90A);
+        AqlQueue *q = queue();
+
+        (void) page_slot_set_watch(fake_slot(client->f, 0), WATCH_ALL);
+        fake_client_nudge(client);
+        for (unsigned i = 0; i < 3; i++) {
+                dispatch(q, 2, 10 * NSEC_PER_MSEC);
+                CHECK(poll_until(outstanding(0) > 0));
+                CHECK(aql_queue_update(q, 0) == 0);
+                CHECK(poll_until(outstanding(0) == 0));
+                dispatch(q, 1, SHORT_NS);
+                CHECK(stands_still(q) && outstanding(0) == 0);
+
+                (void) fake_take_edge(client->f, 0);
+                CHECK(aql_queue_update(q, 100) == 0);
+                CHECK(poll_until(fake_take_edge(client->f, 0)));
+                aql_ring(q);
+                finish(q);
+                CHECK(poll_until(outstanding(0) == 0));
+        }
+}
+
 static KfdsimQueue in_driver(uint32_t id) {
         KfdsimQueue q;
         CHECK(kfdsim_queue(id, &q));
@@ -317,6 +341,7 @@ int main(int argc, char *argv[]) {
         static const BusCase cases[] = {
                         CASE(hold),
                         CASE(update),
+                        CASE(stopped),
                         CASE(remembered),
                         CASE(unchanged),
                         CASE(destroy_held),
