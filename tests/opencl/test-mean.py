@@ -123,29 +123,19 @@ class Mean(Case):
                 return
         self.assertLessEqual(off, 0, what)
 
-    def test_alone(self):
-        for how in ("sync", "deep"):
-            for usec in LENGTHS:
-                program = Timed(self, how, usec)
-                self.check(f"{how} {usec} us alone", lambda p=program: self.measure([p]))
-                program.end()
-
-    def check_pair(self, *kinds):
-        programs = [Timed(self, *kind) for kind in kinds]
-        self.check(" beside ".join(f"{how} {usec} us" for how, usec in kinds), lambda: self.measure(programs))
-        for p in programs:
-            p.end()
-
-    def test_contended(self):
-        for how in ("sync", "deep"):
-            for usec in LENGTHS:
-                self.check_pair((how, usec), (how, usec))
-
-    def test_contended_by_others(self):
-        """Short kernels beside long ones, synchronous programs beside deep ones."""
-        for pair in itertools.product(("sync", "deep"), repeat=2):
-            for lengths in ((20, 20000), (100, 1000)):
-                self.check_pair(*zip(pair, lengths))
+    def test_one_length(self):
+        """Kernels of one length: alone, beside their like, short ones beside long ones, synchronous programs beside
+        deep ones. Each program starts once."""
+        kinds = list(itertools.product(("sync", "deep"), LENGTHS))
+        firsts, seconds = ({kind: Timed(self, *kind) for kind in kinds} for _ in range(2))
+        pairs = [(kind, kind) for kind in kinds]
+        for hows in itertools.product(("sync", "deep"), repeat=2):
+            pairs += [tuple(zip(hows, lengths)) for lengths in ((20, 20000), (100, 1000))]
+        for kind in kinds:
+            self.check("{} {} us alone".format(*kind), lambda p=firsts[kind]: self.measure([p]))
+        for one, other in pairs:
+            together = [firsts[one], seconds[other]]
+            self.check("{} {} us beside {} {} us".format(*one, *other), lambda p=together: self.measure(p))
 
     def test_mixed(self):
         """With kernels of two lengths in one queue, MeanUSec is the mean of all."""
