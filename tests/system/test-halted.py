@@ -38,7 +38,8 @@ class Halted(Case):
         self.wait_until_held()
         before, high = self.launches(self.low), self.launches(self.high)
         until(lambda: self.launches(self.high) > high + ENOUGH, "the high one to go on")
-        self.assertLess(self.launches(self.low) - before, ENOUGH / 10)
+        low, high = self.launches(self.low) - before, self.launches(self.high) - high
+        self.assertLess(low, ENOUGH / 10, f"{high} launches of the high one, Degraded={self.get('Degraded')}")
 
     def wait_until_held(self):
         until(lambda: self.get("State", self.client_of(self.low), CLIENT) == "held", "the low one to be held")
