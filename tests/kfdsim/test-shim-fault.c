@@ -301,7 +301,7 @@ static void case_moved(void) {
                 CHECK(pthread_create(&thread, NULL, move, &t) == 0);
                 const AqlKernel kernel = {
                                 .magic = AQL_KERNEL_MAGIC,
-                                .duration_ns = 1 + i * 20 * NSEC_PER_USEC,
+                                .duration_ns = 1 + i * (20 * NSEC_PER_USEC),
                                 .fault = BAD_GRID,
                 };
                 dispatch(&t, &good);
