@@ -147,6 +147,10 @@ class Replay(unittest.TestCase):
         self.assertEqual({e["name"] for e in events if e["ph"] == "X"}, {"run", "wait"})
 
     def test_refusals(self):
+        endless = f"{self.directory.name}/endless"
+        with open(self.file, encoding="utf-8") as tape, open(endless, "w", encoding="utf-8") as f:
+            f.write(tape.readline())
+            f.truncate(1 << 30)
         for args, said in (
             (("replay", self.file, "--policy=oak"), "oak"),
             (("replay", self.file, "slice=5"), "slice=5"),
@@ -165,10 +169,13 @@ class Replay(unittest.TestCase):
             ),
             (("replay", os.devnull), "empty"),
             (("replay", XSCHEDCTL), "record 1"),
+            (("replay", "/dev/zero"), "record 1"),
+            (("replay", endless), "record 2"),
             (("record",), "--output="),
             (("record", "-o", os.devnull, "nothing"), "nothing"),
             (("policy", "nothing", "hpf"), "nothing"),
             (("policy", DEVICE, "oak"), "oak"),
+            (("policy", DEVICE, ""), "empty"),
             (("policy", DEVICE, "hpf", "colour=1"), "colour"),
             (("hint", "/system.slice", "weight=3"), "/system.slice"),
             (("hint", "queue:999999", "weight=3"), "999999"),
@@ -180,6 +187,10 @@ class Replay(unittest.TestCase):
     def test_policy_and_hint(self):
         self.assertIn(DEVICE, ctl("policy"))
         self.assertIn("Policy=tree", ctl("policy", DEVICE))
+        for name in ("HHPF", "tree"):
+            ctl("policy", DEVICE, name)
+            self.assertIn(f"Policy={name.lower()}", ctl("policy", DEVICE))
+        self.assertEqual(ctl("replay", self.file, "--policy=CFS"), ctl("replay", self.file, "--policy=cfs"))
         ctl("hint", self.clients[0].pid, "weight=77")
         self.assertEqual(ctl_json("show", self.clients[0].pid)["Weight"], 77)
         queue = next(q["queue"] for q in ctl_json("list-queues") if q["client"] == self.clients[0].row()["client"])

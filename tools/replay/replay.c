@@ -167,15 +167,35 @@ static int play_line(Replay *p, const char *line) {
         return 0;
 }
 
-static int play(Replay *p, FILE *f) {
-        _cleanup_free_ char *line = NULL;
-        size_t size = 0;
-        int r = 0;
+/* Longer than any record: names in it are at most as long as paths. What has no end of lines is no recording. */
+#define LINE_SIZE ((size_t) 256 * 1024)
 
-        while (r >= 0 && getline(&line, &size, f) >= 0) {
+/* Returns 1 for a line, 0 at the end, or -EBADMSG. */
+static int read_line(FILE *f, char *ret) {
+        size_t n = 0;
+        int c;
+
+        while ((c = getc_unlocked(f)) != EOF && c != '\n') {
+                if (c == '\0' || n + 1 == LINE_SIZE)
+                        return -EBADMSG;
+                ret[n++] = (char) c;
+        }
+        ret[n] = '\0';
+        return c != EOF || n > 0;
+}
+
+static int play(Replay *p, FILE *f) {
+        _cleanup_free_ char *line = malloc(LINE_SIZE);
+        int r = 0, more = line ? 1 : -ENOMEM;
+
+        while (r >= 0 && more > 0 && (more = read_line(f, line)) > 0) {
                 p->at_line++;
                 r = play_line(p, line);
         }
+        if (r >= 0 && more == -ENOMEM)
+                r = say(p, more, "%s", strerror(ENOMEM));
+        else if (r >= 0 && more < 0)
+                r = say(p, more, "record %" PRIu64 ": not a record: no line of text", p->at_line + 1);
         if (r >= 0 && ferror(f))
                 r = say(p, -EIO, "cannot be read: %m");
         if (r >= 0 && p->player.n_records == 0)
@@ -242,7 +262,10 @@ int replay_ask(Replay *p, const char *policy, char *const *params, size_t n_para
                 size_t n_sets) {
         PolicyConfig config = POLICY_CONFIG_DEFAULT;
 
-        if (policy && !(p->otherwise.ops = policy_find(policy)))
+        for (const PolicyOps *const *o = policy_all; policy && *o; o++)
+                if (strcasecmp((*o)->name, policy) == 0) /* XSched writes them in capitals */
+                        p->otherwise.ops = *o;
+        if (policy && !p->otherwise.ops)
                 return say(p, -EINVAL, "--policy=%s: there is no such policy", policy);
         p->otherwise.params = params;
         p->otherwise.n_params = n_params;

@@ -4,6 +4,7 @@
  * policy, hint: `set` and `show` under the names that XSched's users know
  */
 
+#include <ctype.h>
 #include <stdio.h>
 
 #include "tools/xschedctl/xschedctl-target.h"
@@ -25,7 +26,8 @@ static int show_policy(Ctl *c, char *target) {
         return verb_show(c, 1, (char *[]){target, NULL});
 }
 
-/* Sets policy=NAME for NAME, with further settings after it. */
+/* Sets policy=NAME for NAME, with further settings after it. XSched writes the names in capitals. An empty NAME, such
+ * as a variable that is not set, would take the policy back. */
 static int set_policy(Ctl *c, char *target, int argc, char *argv[]) {
         _cleanup_free_ char **words = calloc((size_t) argc + 2, sizeof(*words));
         _cleanup_free_ char *name = NULL;
@@ -37,10 +39,14 @@ static int set_policy(Ctl *c, char *target, int argc, char *argv[]) {
         for (int i = 0; i < argc; i++) {
                 bool is_name = i == 0 && !strchr(argv[i], '=');
 
+                if (is_name && isempty(argv[i]))
+                        return ctl_fail("the name of the policy is empty");
                 if (is_name && asprintf(&name, "policy=%s", argv[i]) < 0) {
                         name = NULL;
                         return ctl_fail("out of memory");
                 }
+                for (char *p = name; is_name && *p; p++)
+                        *p = (char) tolower((unsigned char) *p);
                 words[n++] = is_name ? name : argv[i];
         }
         return verb_set(c, n, words);
