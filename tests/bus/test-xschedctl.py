@@ -483,6 +483,17 @@ class Errors(unittest.TestCase):
         self.assertIn("not running", ctl("--bus-address=unix:path=/nonexistent", status=3))
         self.assertIn("cannot be reached: No such file", ctl("--bus-address=unix:path=/nonexistent", status=3))
 
+    def test_a_command_runs_without_a_bus(self):
+        """`run` and `hold` run their command, and return what it returns; `hold` without the class, `run` unscheduled."""
+        away = "--bus-address=unix:path=/nonexistent"
+        for verb, says in (("run", "unscheduled"), ("hold", "without the hold")):
+            argv = (away, verb, *(["interactive"] if verb == "hold" else []), "--", "sh", "-c")
+            with self.subTest(verb):
+                self.assertIn(f"sh runs {says}", ctl(*argv, "exit 5", status=5))
+                self.assertEqual(ctl(*argv, "echo done"), "done\n")
+        ctl(away, "hold", "interactive", "--", "sh", "-c", "kill -9 $$", status=128 + 9)
+        ctl(away, "hold", "interactive", "--", "/nonexistent", status=127)
+
 
 class Run(unittest.TestCase):
     def run_ctl(self, *args, **changes):

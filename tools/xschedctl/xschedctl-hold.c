@@ -33,6 +33,14 @@ typedef struct HoldVerb {
 
 static int take(HoldVerb *h);
 
+static int tell_without(const HoldVerb *h) {
+        char buf[256];
+
+        fprintf(stderr, "xschedctl: xschedd is not running on %s: %s runs without the hold\n",
+                        ctl_bus_describe(h->ctl, buf, sizeof(buf)), h->command);
+        return 0;
+}
+
 static void let_go(HoldVerb *h) {
         h->source = sd_event_source_disable_unref(h->source);
         h->fd = safe_close(h->fd);
@@ -67,13 +75,8 @@ static int take(HoldVerb *h) {
                         HOLD_FLAG_DESCENDANTS);
         if (r >= 0)
                 r = sd_bus_message_read_basic(reply, 'h', &fd);
-        if (r < 0 && error_is_not_running(&error, r)) {
-                char buf[256];
-
-                fprintf(stderr, "xschedctl: xschedd is not running on %s: %s runs without the hold\n",
-                                ctl_bus_describe(h->ctl, buf, sizeof(buf)), h->command);
-                return 0;
-        }
+        if (r < 0 && error_is_not_running(&error, r))
+                return tell_without(h);
         if (r < 0)
                 return ctl_call_failed(h->ctl, &error, r, h->class);
         h->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
@@ -131,6 +134,8 @@ static int watch(HoldVerb *h, sigset_t *ret_mask) {
         r = sd_event_new(&h->event);
         for (size_t i = 0; r >= 0 && i < ELEMENTSOF(signals); i++)
                 r = sd_event_add_signal(h->event, NULL, signals[i], on_signal, h);
+        if (!h->ctl->bus)
+                return r;
         if (r >= 0)
                 r = sd_bus_attach_event(h->ctl->bus, h->event, SD_EVENT_PRIORITY_NORMAL);
         if (r >= 0)
@@ -146,13 +151,12 @@ int verb_hold(Ctl *c, int argc, char *argv[]) {
         sigset_t mask;
         int r;
 
-        if (ctl_connect(c) != 0)
-                return EXIT_OURS;
+        bool reached = ctl_open_bus(c) >= 0;
         r = watch(&h, &mask);
         if (r < 0)
                 r = ctl_fail("cannot wait: %s", strerror(-r));
         else
-                r = take(&h);
+                r = reached ? take(&h) : tell_without(&h);
         if (r == 0)
                 r = start(&h, &mask, argv + 1);
         if (r == 0 && sd_event_add_child(h.event, NULL, h.pid, WEXITED, on_child, &h) < 0)
@@ -164,7 +168,8 @@ int verb_hold(Ctl *c, int argc, char *argv[]) {
         } else
                 r = EXIT_OURS;
         let_go(&h);
-        (void) sd_bus_detach_event(c->bus);
+        if (reached)
+                (void) sd_bus_detach_event(c->bus);
         sd_event_unref(h.event);
         return r;
 }
