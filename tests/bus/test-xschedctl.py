@@ -484,7 +484,7 @@ class Errors(unittest.TestCase):
         self.assertIn("cannot be reached: No such file", ctl("--bus-address=unix:path=/nonexistent", status=3))
 
     def test_a_command_runs_without_a_bus(self):
-        """`run` and `hold` run their command, and return what it returns; `hold` without the class, `run` unscheduled."""
+        """`run` runs its command unscheduled, `hold` without the class. Both return what the command returns."""
         away = "--bus-address=unix:path=/nonexistent"
         for verb, says in (("run", "unscheduled"), ("hold", "without the hold")):
             argv = (away, verb, *(["interactive"] if verb == "hold" else []), "--", "sh", "-c")
