@@ -205,8 +205,8 @@ int xsched_hint(const char *name, int64_t value);
 /* Claims a class for this process until the returned descriptor and all copies of it are closed. A claim may raise the
  * process if the caller has that right. Waits for the service for at most ten seconds, on a connection of its own.
  * Returns a close-on-exec descriptor, which the caller closes; -EPERM: the service refuses, or knows no such class;
- * -EINVAL: the name is empty, the reason is longer than 256 bytes, or a flag is unknown; another negative errno when
- * there is no bus. `reason`: a text for people; may be NULL. */
+ * -EINVAL: the name is empty, the reason is longer than 256 bytes, or a flag is unknown; -EHOSTUNREACH: there is no
+ * service; another negative errno when there is no bus. `reason`: a text for people; may be NULL. */
 int xsched_hold_priority(const char *class_name, const char *reason, uint64_t flags);
 
 #ifdef __cplusplus

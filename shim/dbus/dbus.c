@@ -423,6 +423,16 @@ static int dbus_wait(const Dbus *d, uint64_t until_ns) {
         return ppoll(&fd, 1, &left, NULL) < 0 && errno != EINTR ? negative_errno() : 0;
 }
 
+static int errno_of(const DbusMessage *m) {
+        static const char *const nobody[] = {
+                        DRIVER_ERROR("NameHasNoOwner"), DRIVER_ERROR("NoReply"), DRIVER_ERROR("ServiceUnknown")};
+
+        for (size_t i = 0; i < ELEMENTSOF(nobody); i++)
+                if (streq(m->error, nobody[i]))
+                        return -EHOSTUNREACH;
+        return streq(m->error, DRIVER_ERROR("InvalidArgs")) ? -EINVAL : -EREMOTEIO;
+}
+
 int dbus_call_and_wait(Dbus *d, DbusWriter *w, uint64_t timeout_ns, DbusMessage **ret) {
         uint64_t until = ns_add(now_ns(), timeout_ns);
         int r = dbus_send(d, w);
@@ -443,7 +453,7 @@ int dbus_call_and_wait(Dbus *d, DbusWriter *w, uint64_t timeout_ns, DbusMessage 
                         return 0;
                 }
                 if (m->reply_serial == serial && m->type == DBUS_ERROR)
-                        r = streq(m->error, DRIVER_ERROR("InvalidArgs")) ? -EINVAL : -EREMOTEIO;
+                        r = errno_of(m);
                 else
                         dbus_dispatch(d, m);
                 (void) dbus_message_free(m);

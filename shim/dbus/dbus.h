@@ -46,8 +46,8 @@ void dbus_call_begin(DbusWriter *w, const char *destination, const char *path, c
 /* Sends the call. Without a handler it asks for no reply. Returns 0, -ENOTCONN, or the writer's error. */
 int dbus_call(Dbus *d, DbusWriter *w, DbusHandler handler, void *userdata, uint64_t timeout_ns);
 /* Sends the call and waits for the reply, handling other messages meanwhile. Returns 0 and the reply in *ret;
- * -EINVAL: an error reply that the arguments are invalid; -EREMOTEIO: another one; -ETIMEDOUT; or an error of
- * dbus_call(). */
+ * -EINVAL: an error reply that the arguments are invalid; -EHOSTUNREACH: nobody has the name, or who had it has ended;
+ * -EREMOTEIO: another error reply; -ETIMEDOUT; or an error of dbus_call(). */
 int dbus_call_and_wait(Dbus *d, DbusWriter *w, uint64_t timeout_ns, DbusMessage **ret);
 
 /* Calls the handler for each new owner of a name, and with "" when it has none. Only signals from the bus itself

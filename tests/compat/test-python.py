@@ -102,6 +102,30 @@ class Hints(Priorities, Case):
         s.go()
         s.end()
 
+    def test_hold_without_service(self):
+        """A service that has ended has refused nothing, nor has one that ends before it answers."""
+        text = """
+            import errno
+            queue = xsched.Queue("test:0")
+            step()
+            try:
+                with xsched.hold("batch"):
+                    raise AssertionError
+            except OSError as e:
+                assert e.errno == errno.EHOSTUNREACH, e
+            """
+        s = Script(self, text)
+        s.at()
+        self.service.freeze()
+        s.go()
+        until(lambda: "poll" in proc(s.p.pid, "wchan"), "it waits for the answer")
+        self.service.kill()
+        s.end()
+        s = Script(self, text)
+        s.at()
+        s.go()
+        s.end()
+
     def test_hold_and_asyncio(self):
         """hold() decorates coroutine functions, works with `async with`, and can be cancelled."""
         self.make_batch()
@@ -184,8 +208,7 @@ class Hints(Priorities, Case):
         )
 
         def labels():
-            paths = [path for q in self.call("ListQueues") for path in q if str(path).startswith("/org/xsched")]
-            return sorted(self.get("Label", p, "org.xsched.Scheduler.Queue") for p in paths if "/queue/" in p)
+            return sorted(q[3] for q in self.call("ListQueues"))
 
         s.at()
         s.go()
