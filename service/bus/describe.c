@@ -292,7 +292,7 @@ static void dump_entity(const Entity *e, uint64_t now, FILE *f) {
                         e->settings.weight, e->n_queues, e->n_active, e->n_ready, verdict_to_string(e->grant.verdict),
                         e->grant.threshold, e->policy ? "" : " (not in the policy)");
         if (e->held_since > 0) {
-                fprintf(f, "      preemption=%s level=%s drain=%" PRIu64, preemption_to_string(ladder_setting(e)),
+                fprintf(f, "      preemption=%s level=%s drain=%" PRIu64, preemption_to_string(e->preemption),
                                 preempt_level_to_string(e->choice.level), ladder_entity_drain(e));
                 dump_time(f, "held", e->held_since, now);
                 dump_time(f, "review", e->review_at, now);

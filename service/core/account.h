@@ -74,6 +74,11 @@ static inline bool account_watches(const DeviceAccount *a) {
         return a->phase == ACCOUNT_WATCHED;
 }
 
+/* Whether account_turn() has nothing to do unless an entity is alone. */
+static inline bool account_rests(const DeviceAccount *a) {
+        return a->phase == ACCOUNT_REST && !a->away && a->source == ACCOUNT_NONE;
+}
+
 /* Called when the device's state has changed, before its slots are written. */
 void account_state_changed(Device *d, uint64_t now);
 

@@ -16,10 +16,10 @@
 #include "ladder.h"
 #include "lease.h"
 #include "levels.h"
-#include "nice.h"
 #include "observer.h"
 #include "quick.h"
 #include "rota.h"
+#include "stall.h"
 #include "suspended.h"
 #include "tail.h"
 
@@ -32,35 +32,28 @@ typedef struct SlotWords {
 } SlotWords;
 
 static bool entity_is_scheduled(const Entity *e) {
-        return e->policy && ladder_setting(e) != PREEMPTION_OFF;
-}
-
-static Verdict entity_verdict(const Entity *e) {
-        if (e->yields && e->gang == GANG_NONE && device_grants_in_force(e->device))
-                return VERDICT_HOLD;
-        return gang_entity_verdict(e);
+        return e->policy && e->preemption != PREEMPTION_OFF;
 }
 
 bool arbiter_holds(const Entity *e) {
-        return entity_is_scheduled(e) && entity_verdict(e) == VERDICT_HOLD;
+        if (!entity_is_scheduled(e))
+                return false;
+        if (e->gang != GANG_NONE)
+                return e->gang == GANG_HOLD;
+        return device_grants_in_force(e->device) && (e->yields || e->grant.verdict == VERDICT_HOLD);
 }
 
-/* Returns the entity's threshold. A member of a gang may run although the policy of its own device holds it: it then
- * gets the smallest threshold. */
-static uint32_t entity_threshold(const Entity *e) {
-        if (!device_grants_in_force(e->device))
-                return 0;
-        return e->grant.verdict == VERDICT_HOLD && e->gang == GANG_RUN ? e->device->config.threshold
-                                                                       : e->grant.threshold;
-}
-
-/* Launches that can be taken off the device need not drain, so they may be many, unless a setting says otherwise. */
+/* A member of a gang may run although the policy of its own device holds it: it then gets the smallest threshold.
+ * Launches that can be taken off the device need not drain, so they may be many, unless a setting says otherwise. */
 static uint32_t queue_threshold(const Queue *q) {
         const Entity *e = q->entity;
-        uint32_t threshold = entity_threshold(e);
+        bool by_gang = e->grant.verdict == VERDICT_HOLD && e->gang == GANG_RUN;
+        uint32_t threshold = by_gang ? e->device->config.threshold : e->grant.threshold;
 
+        if (!device_grants_in_force(e->device))
+                return 0;
         if (threshold == 0 || (e->settings.threshold != 0 && !e->settings.threshold_lowers) ||
-                        !e->device->tuning.threshold_by_level || !ladder_can_take_off(q))
+                        !e->device->tuning.threshold_by_level || !ladder_has_driver(q) || !ladder_can_take_off(q))
                 return threshold;
         threshold = MAX(threshold, DEVICE_THRESHOLD_STOPPABLE);
         return e->settings.threshold_lowers ? MIN(threshold, e->settings.threshold) : threshold;
@@ -73,7 +66,7 @@ static SlotWords wanted_words(const Queue *q) {
         if (queue_is_suspended(q))
                 w.verdict = VERDICT_HOLD;
         else if (e && entity_is_scheduled(e)) {
-                w.verdict = q->sits_out ? VERDICT_HOLD : entity_verdict(e);
+                w.verdict = q->sits_out || arbiter_holds(e) ? VERDICT_HOLD : VERDICT_RUN;
                 w.threshold = queue_threshold(q);
         } else if (e && e->policy && e->limited)
                 w.threshold = queue_threshold(q); /* it launches little until the service hears of its work */
@@ -89,24 +82,30 @@ void arbiter_queue_ready(Queue *q, bool ready, uint64_t at) {
         q->device->account.edges += ready != q->ready;
         if (ready && !q->ready && q->entity) {
                 q->entity->n_wakes++;
-                ladder_ready_while_held(q);
-                if (q->entity->held_since > 0)
-                        observers_entity_ready(q->entity);
+                if (q->entity->held_since > 0) {
+                        ladder_ready_while_held(q);
+                        if (observers_hear_holds(q->manager))
+                                observers_entity_ready(q->entity);
+                }
         }
         q->ready = ready;
         queue_note_wait(q);
         device_note_cause(q->device, at);
-        if (!ready)
+        if (!ready && q->tail)
                 tail_drained(q, at);
         entity_update_queue_at(q, at);
-        rota_heard(q);
+        if (q->entity && q->entity->rota.listed)
+                rota_heard(q);
 }
 
 static void entity_note_held(Entity *e) {
         bool held = arbiter_holds(e);
-        uint64_t now = now_ns();
 
-        if (ladder_set_held(e, held, now))
+        if (held == (e->held_since > 0))
+                return;
+        uint64_t now = now_ns();
+        ladder_set_held(e, held, now);
+        if (observers_hear_holds(e->device->manager))
                 observers_entity_held(e, held, now);
 }
 
@@ -125,6 +124,7 @@ static void write_verdict(Queue *q, Verdict v) {
         Client *c = q->client;
         Slot *s = queue_slot(q);
         uint32_t waiters;
+        uint64_t now;
         Crowd t;
 
         s->word = page_slot_put_verdict(q->page_slot, s->word, v, &waiters);
@@ -132,14 +132,26 @@ static void write_verdict(Queue *q, Verdict v) {
                 page_slot_wake(q->page_slot, waiters);
                 crowd_end(&t);
         }
-        edge_verdict(q, v == VERDICT_RUN, now_ns());
-        if (queue_holds(q))
+        now = now_ns();
+        edge_verdict(q, v == VERDICT_RUN, now);
+        if (v == VERDICT_HOLD)
                 tail_begin(q);
-        else if (q->counted_ready || !q->ready) /* its entity may be held for another reason */
-                tail_end(q, now_ns());
+        else if (q->tail && (q->counted_ready || !q->ready)) /* its entity may be held for another reason */
+                tail_end(q, now);
         queue_note_wait(q);
         q->manager->n_verdicts++;
-        q->manager->verdict_at = now_ns();
+        q->manager->verdict_at = now;
+}
+
+/* Observers act on queues that are held by privilege, and on the other queues of their clients. */
+static void set_privileged(Queue *q, bool privileged) {
+        Client *c = q->client;
+        bool any = c->n_privileged > 0;
+
+        c->n_privileged += (unsigned) privileged - (unsigned) q->privileged;
+        q->privileged = privileged;
+        if (any || privileged)
+                observers_queue_turning(q);
 }
 
 /* The level goes before the verdict, and the driver's order after it. */
@@ -148,13 +160,13 @@ static void sync_verdict(Queue *q, const SlotWords *w) {
         bool privileged = hold && ladder_is_privileged(q);
 
         if (turns || privileged != q->privileged)
-                observers_queue_turning(q);
-        q->privileged = privileged;
+                set_privileged(q, privileged);
         if (!turns && w->level == queue_slot(q)->level)
                 return;
         turn_due(q->manager);
         bool is_order = w->level >= LEVEL_DEQUEUE || (queue_holds(q) && queue_slot(q)->level >= LEVEL_DEQUEUE);
-        ladder_before_order(q);
+        if (q->ordered_ns != 0)
+                ladder_before_order(q);
         /* The lease goes before the verdict: a hold whose lease has expired would let one launch pass. */
         if (turns && hold)
                 lease_begin(q->client);
@@ -163,10 +175,11 @@ static void sync_verdict(Queue *q, const SlotWords *w) {
                 write_verdict(q, w->verdict);
         if (is_order && hold && q->flies)
                 rota_note_stop(q, q->ordered_ns);
-        ladder_after_order(q, is_order);
+        if (is_order)
+                ladder_after_order(q);
         if (turns && !hold)
                 lease_end(q->client);
-        if (turns)
+        if (turns && observers_hear_holds(q->manager))
                 observers_queue_turned(q);
 }
 
@@ -252,10 +265,10 @@ void arbiter_grant(void *owner, const PolicyGrant *grant, void *userdata) {
 }
 
 /* The entity may run now. The time since it could have run was spent waiting for the service. */
-static void note_service_wait(Entity *e, uint64_t cause, uint64_t now) {
+static void note_service_wait(Entity *e, uint64_t cause) {
         if (e->held_since == 0 || !e->told_ready || e->grant.verdict == VERDICT_HOLD)
                 return;
-        e->service_wait_ns += ns_sub(now, MAX(cause, e->ready_at));
+        e->service_wait_ns += ns_sub(now_ns(), MAX(cause, e->ready_at));
 }
 
 static void write_changed(Device *d, uint64_t cause) {
@@ -265,9 +278,10 @@ static void write_changed(Device *d, uint64_t cause) {
         write_entity(e, VERDICT_HOLD);
         ladder_flush(d->manager); /* first, because orders to drivers take longest */
         LL_FOREACH2(d->changed, e, changed_next)
-        tail_settle(e, now_ns());
+        if (e->tail_awaited)
+                tail_settle(e, now_ns());
         LL_FOREACH_SAFE2(d->changed, e, tmp, changed_next) {
-                note_service_wait(e, cause, now_ns());
+                note_service_wait(e, cause);
                 write_entity(e, VERDICT_RUN);
                 if (d->preempted && e->told_ready && e->grant.verdict == VERDICT_RUN)
                         d->preempted_by = e;
@@ -283,6 +297,7 @@ static void device_set_state(Device *d, DeviceState state, uint64_t now) {
         if (d->state == state)
                 return;
         d->state = state;
+        d->forecast_stale = true;
         d->settle_at = NSEC_INFINITY;
         d->probe_at = state == DEVICE_SOLE ? now + ARBITER_PROBE_NS : NSEC_INFINITY;
         d->stall_at = NSEC_INFINITY;
@@ -353,94 +368,6 @@ static void device_settle(Device *d, uint64_t now) {
         }
 }
 
-/* --- stopped processes --- */
-
-static bool client_is_stopped(const Client *c) {
-        char state;
-        return process_stat(c->peer.pid, &state, NULL) >= 0 && (state == 'T' || state == 't');
-}
-
-static void queue_set_stalled(Queue *q, bool stalled) {
-        if (q->stalled == stalled)
-                return;
-        q->stalled = stalled;
-        q->device->n_stalled += stalled ? 1U : -1U;
-        entity_update_queue(q);
-}
-
-void arbiter_queue_goes_on(Queue *q) {
-        if (q->stalled)
-                queue_set_stalled(q, false);
-}
-
-static void queue_check_stall(Queue *q) {
-        uint64_t progress = atomic_load_explicit(&q->page_slot->submitted, memory_order_relaxed) +
-                        atomic_load_explicit(&q->page_slot->completed, memory_order_relaxed);
-
-        bool moved = progress != q->progress;
-        q->progress = progress;
-        if (moved || !q->ready)
-                queue_set_stalled(q, false);
-        else if (q->stalled || q->entity->grant.verdict == VERDICT_RUN)
-                queue_set_stalled(q, client_is_stopped(q->client));
-}
-
-/* Reads the priorities of a few processes at a time: each costs two system calls. Entities that wait are read as well,
- * so that their turn comes at their new priority. */
-static void device_read_priorities(Device *d) {
-        unsigned n = MIN(d->n_entities, ARBITER_NICE_LOOKS);
-        Entity *e = d->nice_next;
-
-        for (; n > 0 && d->entities; n--) {
-                e = e ?: d->entities;
-                if (e->policy && e->client && nice_look(e->client))
-                        entity_party_changed(e);
-                e = e->device_next;
-        }
-        d->nice_next = e;
-}
-
-/* Whether an entity on another device is, or would be, held for the sake of one on this device. */
-static bool device_concerns_others(const Device *d) {
-        return levels_concern(d) && d->outside_level != POLICY_LEVEL_NONE;
-}
-
-/* A queue that launches without a pause sends no edge, so stalled queues are looked at in every state. */
-static bool device_looks_for_stopped(const Device *d) {
-        if (d->n_ready == 0)
-                return d->n_stalled > 0 && device_concerns_others(d);
-        return d->n_stalled > 0 ||
-                        (d->state == DEVICE_CONTENDED &&
-                                        (d->n_ready > 1 || (device_concerns_others(d) && d->level > d->outside_level)));
-}
-
-/* Sets when stalled queues are looked at next. Called again when the levels of the turn are known. */
-static void device_time_stalls(Device *d, uint64_t now) {
-        if (!device_looks_for_stopped(d))
-                d->stall_at = NSEC_INFINITY;
-        else if (d->stall_at == NSEC_INFINITY)
-                d->stall_at = (now / ARBITER_STALL_NS + 1) * ARBITER_STALL_NS; /* that of other devices, too */
-}
-
-static void device_check_stalls(Device *d, uint64_t now) {
-        device_time_stalls(d, now);
-        if (now < d->stall_at)
-                return;
-        d->stall_at = NSEC_INFINITY;
-        device_time_stalls(d, now);
-
-        Entity *e;
-        Queue *q;
-        DL_FOREACH2(d->entities, e, device_next) {
-                if (!e->policy || (e->grant.verdict == VERDICT_HOLD && d->n_stalled == 0))
-                        continue;
-                DL_FOREACH2(e->queues, q, entity_next)
-                        queue_check_stall(q);
-        }
-        if (policy_is_by_process(d->ops))
-                device_read_priorities(d);
-}
-
 /* --- how far holds reach --- */
 
 static uint64_t entity_review_at(const Entity *e) {
@@ -452,8 +379,6 @@ static uint64_t entity_review_at(const Entity *e) {
 static void device_review(Device *d, uint64_t now) {
         Entity *e, *tmp;
 
-        if (now < d->review_at)
-                return;
         d->review_at = NSEC_INFINITY;
         DL_FOREACH_SAFE2(d->reviewed, e, tmp, reviewed_next) {
                 if (ladder_review(e, now))
@@ -509,8 +434,10 @@ void arbiter_tell_others(Device *d, bool gone, uint64_t now) {
 static void device_turn(Device *d) {
         uint64_t now = now_ns();
 
-        device_check_stalls(d, now);
-        quick_look(d);
+        if (now >= d->stall_at)
+                stalls_look(d, now);
+        if (d->manager->quick.n > 0 && d->n_ready > 1)
+                quick_look(d->manager, now);
         device_settle(d, now);
 
         now = now_ns();
@@ -518,14 +445,21 @@ static void device_turn(Device *d) {
         d->cause_at = NSEC_INFINITY;
         d->dispatch_at = at == NSEC_INFINITY ? at : MAX(at, now + ARBITER_TIMER_MIN_NS);
 
-        arbiter_tell_others(d, false, now);
-        device_time_stalls(d, now);
-        account_turn(d, now);
-        device_save_totals(d, now);
-        gang_update_device(d, now);
-        d->rota_at = rota_turn(d, now);
-        d->forecast_at = forecast_turn(d, now);
-        device_review(d, now);
+        if (levels_count(d))
+                arbiter_tell_others(d, false, now);
+        if (stalls_may_be(d))
+                stalls_time(d, now);
+        if (!account_rests(&d->account) || d->state == DEVICE_ALONE || d->state == DEVICE_SOLE)
+                account_turn(d, now);
+        if (totals_are_due(d, now))
+                device_save_totals(d, now);
+        if (d->n_gangs > 0)
+                gang_update_device(d, now);
+        d->rota_at = d->rotas ? rota_turn(d, now) : NSEC_INFINITY;
+        if (d->forecast_stale || now >= d->forecast_at || d->forecast_hold_ns != d->costs.hold_ns)
+                forecast_turn(d, now);
+        if (now >= d->review_at)
+                device_review(d, now);
         if (d->sync) {
                 d->sync = false;
                 write_device(d, VERDICT_HOLD);
@@ -544,7 +478,10 @@ static void tell_preempted(Manager *m) {
         }
 }
 
-static void flush(Manager *m) {
+void arbiter_flush(Manager *m) {
+        bool busy = m->wakes.busy;
+
+        m->wakes.busy = true;
         m->turn_due = false;
         m->verdict_at = 0;
         while (m->pending) {
@@ -557,17 +494,16 @@ static void flush(Manager *m) {
                         LL_PREPEND2(m->preempted, d, preempted_next);
         }
         ladder_flush(m);
-        ladder_look(m);
-        observers_turn_ended(m);
-        decision_end(m);
-        tell_preempted(m);
-}
-
-void arbiter_flush(Manager *m) {
-        bool busy = m->wakes.busy;
-
-        m->wakes.busy = true;
-        flush(m);
+        if (m->ordered)
+                ladder_look(m);
+        if (m->turn_end_asked) {
+                m->turn_end_asked = false;
+                observers_turn_ended(m);
+        }
+        if (m->n_ready_since > 0)
+                decision_end(m);
+        if (m->preempted)
+                tell_preempted(m);
         m->wakes.busy = busy;
 }
 
@@ -575,6 +511,7 @@ void arbiter_flush(Manager *m) {
 
 unsigned arbiter_client_woke(Client *c) {
         unsigned n = 0;
+        uint64_t expected;
 
         for (uint32_t word = 0; word * 64 < c->n_slots; word++) {
                 uint64_t bits = page_take_dirty(c->page.header, word);
@@ -585,7 +522,9 @@ unsigned arbiter_client_woke(Client *c) {
                         if (!q)
                                 continue;
                         n++;
-                        forecast_heard(q);
+                        expected = atomic_load_explicit(&q->page_slot->expected_ns, memory_order_relaxed);
+                        if (expected != q->expected_ns)
+                                forecast_heard(q, expected);
                         edge_look(q);
                         if (quick_heard(q))
                                 edge_sync_watch(q);

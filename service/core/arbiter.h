@@ -25,10 +25,6 @@
  * Looking again. Setting `watch` returns the slot's outstanding launches at that moment. A slot with uncounted launches
  * is asked to drain by one datagram on the lifeline; until it has drained, it counts as ready.
  *
- * Stopped processes. The service does not wait for work of a stopped process (SIGSTOP, a debugger): while others want
- * the device, a queue whose counters do not move and whose process is stopped counts as idle until the process goes on.
- * A process whose cgroup is frozen counts as stopped at once (halt.h).
- *
  * Leases. While a client has a held slot its lease is renewed every PAGE_LEASE_RENEW_NS. The lease is written before
  * the first hold, so that a hold is never born expired.
  */
@@ -38,11 +34,6 @@
 
 #define ARBITER_SETTLE_NS (100 * NSEC_PER_MSEC)
 #define ARBITER_PROBE_NS  (1 * NSEC_PER_SEC)
-#define ARBITER_STALL_NS  (100 * NSEC_PER_MSEC)
-
-/* Number of processes whose CPU priority is read with each look for stopped processes. If there are more, they take
- * turns. */
-#define ARBITER_NICE_LOOKS 256U
 
 /* Makes the due time of a new device, at which the arbiter dispatches it. */
 void arbiter_device_init(Device *d);
@@ -68,6 +59,5 @@ void arbiter_sync_queue(Queue *q);
 /* Called before a slot is given back: writes run, without bounds and unwatched. */
 void arbiter_release_queue(Queue *q);
 
-/* Called by edges.c: the queue became ready or idle at `at`; the queue, whose process was stopped, goes on. */
+/* Called by edges.c: the queue became ready or idle at `at`. */
 void arbiter_queue_ready(Queue *q, bool ready, uint64_t at);
-void arbiter_queue_goes_on(Queue *q);

@@ -56,8 +56,9 @@ struct Client {
         uint32_t n_slots;
         uint32_t next_slot; /* where the search for a free slot begins */
         unsigned n_queues;
-        unsigned n_holding; /* slots with a hold verdict */
-        bool to_be_told;    /* on Manager.to_be_told */
+        unsigned n_holding;    /* slots with a hold verdict */
+        unsigned n_privileged; /* queues with Queue.privileged */
+        bool to_be_told;       /* on Manager.to_be_told */
         Client *to_be_told_next;
         Client *holding_prev, *holding_next; /* Manager.holding, while n_holding > 0 */
 

@@ -10,10 +10,8 @@
 /* Ignore older ready stamps: clients write them, and they would distort the statistics. */
 #define EDGE_MAX_NS (1 * NSEC_PER_SEC)
 
-void decision_note_edge(Queue *q) {
+void decision_note_edge(Queue *q, uint64_t since, uint64_t now) {
         Manager *m = q->manager;
-        uint64_t since = atomic_load_explicit(&q->page_slot->ready_since_ns, memory_order_relaxed);
-        uint64_t now = now_ns();
 
         if (!queue_holds(q))
                 decision_note_run(q, 0);
@@ -28,8 +26,6 @@ void decision_note_edge(Queue *q) {
 
 /* A decision ends when its last verdict is written, or here if there was none to write. */
 void decision_end(Manager *m) {
-        if (m->n_ready_since == 0)
-                return;
         uint64_t end = m->verdict_at > 0 ? m->verdict_at : now_ns();
         for (unsigned i = 0; i < m->n_ready_since; i++) {
                 uint64_t took = ns_sub(end, m->ready_since[i]);

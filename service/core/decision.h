@@ -11,10 +11,10 @@
 
 #include "queue.h"
 
-/* Called when a queue has become ready by its slot, before queue_note_wait(). */
-void decision_note_edge(Queue *q);
+/* Called when a queue has become ready by its slot, `since` by the client's stamp, before queue_note_wait(). */
+void decision_note_edge(Queue *q, uint64_t since, uint64_t now);
 
-/* Called when all verdicts of a turn are written. */
+/* Called when all verdicts of a turn are written in which there were edges. */
 void decision_end(Manager *m);
 
 /* Called when a ready queue was let run, after `waited_ns`. */

@@ -201,6 +201,7 @@ int device_get(Manager *m, const char *id, const char *name, const char *backend
         DeviceEffective e;
         manager_device_effective(m, id, &layers, &e);
         d->ops = e.ops;
+        d->global = policy_is_global(d->ops);
         d->config = e.config;
         d->tuning = e.tuning;
         activity_follow(m, d->ops);
@@ -316,6 +317,7 @@ static int device_switch(Device *d, const PolicyOps *ops, const PolicyConfig *co
         device_counted(d, now, &d->gone_usage);
         d->ops->free(d->policy);
         d->ops = ops;
+        d->global = policy_is_global(ops);
         d->policy = p;
         d->outside_level = POLICY_LEVEL_NONE;
         d->others_active = false;
@@ -363,6 +365,7 @@ static int device_set_policy(Device *d, const PolicyOps *ops, const PolicyConfig
         if (r < 0)
                 return r;
         d->config = *config;
+        d->forecast_stale = true;
         if (by_process != policy_is_by_process(d->ops))
                 device_regroup(d);
         device_touch(d);
@@ -389,6 +392,7 @@ static void device_set_tuning(Device *d, const DeviceTuning *tuning) {
         d->tuning = *tuning;
         DL_FOREACH2(d->entities, e, device_next) {
                 Queue *q;
+                ladder_resolve(e);
                 ladder_reconsider(e);
                 DL_FOREACH2(e->queues, q, entity_next)
                         queue_review_unheld(q);

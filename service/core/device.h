@@ -75,8 +75,10 @@ struct Device {
 
         Entity *forecasts;    /* list, by forecast.before/forecast.after */
         uint64_t forecast_at; /* next forecast_turn() */
-        int yields_below;     /* entities of lower priorities yield (forecast.h) */
-        uint64_t drain_ns;    /* how long tails take: forecast_drained() */
+        bool forecast_stale;  /* what windows depend on has changed: entities of that list, state, policy or tails */
+        uint64_t forecast_hold_ns; /* windows are made for these Costs.hold_ns */
+        int yields_below;          /* entities of lower priorities yield (forecast.h) */
+        uint64_t drain_ns;         /* how long tails take: forecast_drained() */
 
         uint64_t review_at; /* earliest Entity.review_at */
         Costs costs;        /* result of `votes` */
@@ -88,6 +90,7 @@ struct Device {
 
         int level, outside_level; /* levels.h: its own level, as told to the others, and theirs */
         bool level_active, level_counts, others_active, level_told;
+        bool global; /* policy_is_global() */
 
         uint64_t stall_at; /* when stopped processes are looked for again */
         Entity *nice_next; /* nice.h: whose CPU priority is read next; NULL: the first */

@@ -12,6 +12,7 @@
 #include "hooked.h"
 #include "quick.h"
 #include "resolve.h"
+#include "stall.h"
 #include "suspended.h"
 #include "tail.h"
 #include "usage.h"
@@ -57,7 +58,7 @@ static void note_handover(Queue *q, const Stamps *s, bool ready, uint64_t now) {
         Entity *e = q->entity;
         uint64_t given = q->given_ns;
 
-        if (given == 0 || (s->launched <= given && ready))
+        if (s->launched <= given && ready)
                 return; /* the hand-over goes on: the queue may still launch */
         q->given_ns = 0;
         /* The counted time includes other queues of the entity, and this queue's flight does not: leave out hand-overs
@@ -82,7 +83,8 @@ static void note_handover(Queue *q, const Stamps *s, bool ready, uint64_t now) {
 void edge_verdict(Queue *q, bool run, uint64_t now) {
         const Stamps s = read_stamps(q);
 
-        note_handover(q, &s, q->ready, now);
+        if (q->given_ns != 0)
+                note_handover(q, &s, q->ready, now);
         (void) take_flight(q, s.launched, now);
         q->given_ns = 0;
         if (!run || !q->ready || !q->entity || page_slot_read_in_flight(q->page_slot) > 0)
@@ -122,15 +124,17 @@ static bool is_by_itself(const Queue *q) {
         return q->entity->n_queues == 1 || (q->quick.is && q->entity->n_ready == (unsigned) q->counted_ready);
 }
 
-/* Tells the policy how long the queue ran between the mark and the state that is told next, if it was idle and ready
- * again in between. Its last run is told at the time when it was, and the pauses before it as one pause. */
+/* Called when the queue has drained since the mark. Tells the policy how long the queue ran between the mark and the
+ * state that is told next, if it was idle and ready again in between. Its last run is told at the time when it was, and
+ * the pauses before it as one pause. */
 static void look_between(Queue *q, const Stamps *s, bool ready, uint64_t mark, uint64_t flight, uint64_t now) {
         const Entity *e = q->entity;
         uint64_t end = ready ? s->launched : s->drained;
+        /* A quick queue became ready without an edge or a stamp. */
+        uint64_t began = q->quick.is && q->ready ? MAX(s->ready, s->launched) : s->ready;
 
-        if (!e || !e->policy || !is_by_itself(q) || queue_holds(q) || e->told_ready != q->ready || s->ready <= mark ||
-                        s->launched < s->ready || s->drained <= mark || end > now ||
-                        ready != (s->launched > s->drained))
+        if (!e || !e->policy || !is_by_itself(q) || queue_holds(q) || e->told_ready != q->ready || began <= mark ||
+                        s->launched < began || end > now || ready != (s->launched > s->drained))
                 return;
 
         uint64_t ran = ready ? ns_sub(flight, now - end) : flight, idle = ns_sub(end - mark, ran);
@@ -150,37 +154,32 @@ static void look_between(Queue *q, const Stamps *s, bool ready, uint64_t mark, u
         device_touch(q->device);
 }
 
-/* Stamps of a queue that became ready without an edge or a stamp. */
-static Stamps stamps_between(const Queue *q, const Stamps *s) {
-        Stamps between = *s;
-
-        if (q->quick.is && q->ready)
-                between.ready = MAX(s->ready, s->launched);
-        return between;
-}
-
 static bool is_unwatched(const Queue *q) {
         return queue_slot(q)->watch == 0 && q->device->state != DEVICE_SOLE;
 }
 
 static void look(Queue *q) {
         uint32_t outstanding = atomic_load_explicit(&q->page_slot->outstanding, memory_order_seq_cst);
-        const Stamps s = read_stamps(q), between = stamps_between(q, &s);
+        const Stamps s = read_stamps(q);
         uint64_t now = now_ns(), at = edge_time(q, s.drained, now), mark = q->mark_ns;
         uint64_t flight = take_flight(q, s.launched, now);
         bool ready = outstanding != 0;
 
         (void) queue_look_hooked(q);
-        arbiter_queue_goes_on(q);
-        note_handover(q, &s, ready, now);
-        look_between(q, &between, ready, mark, flight, now);
+        if (q->stalled)
+                stall_end(q);
+        if (q->given_ns != 0)
+                note_handover(q, &s, ready, now);
+        if (s.drained > mark && (s.ready > mark || q->quick.is))
+                look_between(q, &s, ready, mark, flight, now);
         if (ready && !q->ready) {
                 at = edge_time(q, s.ready, now);
-                decision_note_edge(q);
+                decision_note_edge(q, s.ready, now);
         }
         if (ready != q->ready)
                 arbiter_queue_ready(q, ready, at);
-        tail_look(q, edge_time(q, s.drained, now));
+        if (q->tail)
+                tail_look(q, edge_time(q, s.drained, now));
         q->seen_ns = now;
 }
 

@@ -60,6 +60,7 @@ int entity_new(Device *d, EntityKind kind, Group *g, Client *c, const PolicySett
                         .tail_look_at = NSEC_INFINITY,
                         .tail_until = NSEC_INFINITY,
         };
+        ladder_resolve(e);
         int r = tally_join(e);
         if (r < 0)
                 return r;
@@ -105,8 +106,6 @@ static void entity_note_active(Entity *e) {
         Device *d = e->device;
         bool active = e->policy && e->n_active > 0;
 
-        if (active == e->counted)
-                return;
         e->counted = active;
         d->n_active += active ? 1U : -1U;
         if (!active && d->last_ready == e)
@@ -135,7 +134,10 @@ static void entity_leave_policy(Entity *e) {
         e->grant = (PolicyGrant){.verdict = VERDICT_RUN};
         e->gang = GANG_NONE;
         e->tail_until = NSEC_INFINITY;
-        entity_note_active(e);
+        if (e->forecast.listed)
+                d->forecast_stale = true;
+        if (e->counted)
+                entity_note_active(e);
         device_touch(d);
         touch_gang(e);
 }
@@ -143,8 +145,6 @@ static void entity_leave_policy(Entity *e) {
 static void entity_join_policy(Entity *e) {
         Device *d = e->device;
 
-        if (e->policy)
-                return;
         /* Without memory the entity stays outside, and its queues run: fail open. The next change tries again. */
         if (share_get(e->group, d, &e->share) < 0)
                 return;
@@ -155,6 +155,7 @@ static void entity_join_policy(Entity *e) {
         }
         entity_note_limit(e);
         e->grant = (PolicyGrant){.verdict = VERDICT_RUN};
+        d->forecast_stale = true;
         device_touch(d);
 }
 
@@ -204,16 +205,19 @@ static void entity_update(Entity *e, uint64_t at) {
                 entity_leave_policy(e);
                 return;
         }
-        if (e->n_active > 0)
+        if (e->n_active > 0 && !e->policy)
                 entity_join_policy(e);
         if (!e->policy)
                 return;
-        entity_note_active(e);
+        if (e->counted != (e->n_active > 0))
+                entity_note_active(e);
 
         bool ready = e->n_ready > 0;
         if (ready == e->told_ready)
                 return;
         e->told_ready = ready;
+        if (e->forecast.listed)
+                d->forecast_stale = true;
         if (ready) {
                 d->n_ready++;
                 if (d->last_ready != e) {
@@ -264,7 +268,7 @@ void entity_update_queue_at(Queue *q, uint64_t at) {
         if (same)
                 return;
         entity_update(q->entity, at);
-        if (ready && !queue_holds(q))
+        if (ready && q->tail && !queue_holds(q))
                 tail_end(q, at);
 }
 
@@ -304,7 +308,9 @@ void entity_configure(Entity *e, const PolicySettings *settings) {
         bool reach = e->settings.preemption != settings->preemption || e->settings.gang != settings->gang;
         count_gangs(e->device, (unsigned) settings->gang - (unsigned) e->settings.gang);
         e->settings = *settings;
+        e->device->forecast_stale = true;
         if (reach) {
+                ladder_resolve(e);
                 e->gang = GANG_NONE; /* until the device's next turn decides */
                 ladder_reconsider(e);
                 device_sync(e->device);

@@ -46,6 +46,7 @@ struct Entity {
         unsigned n_stopped; /* queues with work whose processes are stopped or frozen */
 
         PolicySettings settings;
+        Preemption preemption; /* in force: its own setting, and the device's */
         PolicyEntity *policy;
         Share *share; /* with `policy` */
         bool counted; /* in Device.n_active, while its own n_active > 0 */
@@ -76,7 +77,7 @@ struct Entity {
         uint64_t tail_until; /* of a stopped entity: its tails end then at the latest; else NSEC_INFINITY */
 
         struct {
-                bool held, is;
+                bool is;
                 uint64_t look_at; /* NSEC_INFINITY: not */
                 bool looked;      /* there was a look; `busy` and `launches` are of the last one */
                 bool busy;

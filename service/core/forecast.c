@@ -59,9 +59,10 @@ static bool list_add(Entity *e) {
 }
 
 void forecast_forget(Entity *e) {
-        e->forecast.due_at = e->forecast.beat_at = e->forecast.hinted_at = 0;
         if (!e->forecast.listed)
                 return;
+        e->device->forecast_stale = true;
+        e->forecast.due_at = e->forecast.beat_at = e->forecast.hinted_at = 0;
         e->forecast.listed = false;
         DL_DELETE2(e->device->forecasts, e, forecast.before, forecast.after);
 }
@@ -93,9 +94,10 @@ void forecast_came(Entity *e, uint64_t at) {
         bool known = f->came_at > 0 && forecast_learn(f, gap, &f->period_ns, &f->spread_ns);
         f->came_at = at;
         f->hinted_at = 0;
-        if (known && list_add(e))
+        if (known && list_add(e)) {
                 expect_next(f, at);
-        else
+                e->device->forecast_stale = true;
+        } else if (f->listed)
                 forecast_forget(e);
 }
 
@@ -105,6 +107,7 @@ void forecast_drained(Device *d, uint64_t ns) {
         uint64_t drain = MIN(ns, (uint64_t) FORECAST_PERIOD_MAX_NS);
 
         d->drain_ns = MAX(drain, d->drain_ns - ns_sub(d->drain_ns, drain) / FORECAST_DRAINS);
+        d->forecast_stale = true;
 }
 
 /* --- windows --- */
@@ -155,13 +158,10 @@ static bool window_of(const Entity *e, uint64_t now, uint64_t *ret_open, uint64_
         return now < *ret_close;
 }
 
-void forecast_heard(Queue *q) {
-        uint64_t at = atomic_load_explicit(&q->page_slot->expected_ns, memory_order_relaxed), now = now_ns(), open,
-                 close;
+void forecast_heard(Queue *q, uint64_t at) {
+        uint64_t now = now_ns(), open, close;
         Entity *e = q->entity;
 
-        if (at == q->expected_ns)
-                return;
         q->expected_ns = at;
         if (!e || at <= now || at > now + FORECAST_HINT_MAX_NS)
                 return;
@@ -171,6 +171,7 @@ void forecast_heard(Queue *q) {
                 return;
         f->hinted_at = f->charged_at = at;
         f->hint_from = from;
+        e->device->forecast_stale = true;
         device_touch(e->device);
 }
 
@@ -187,7 +188,7 @@ static void device_yield(Device *d, int below) {
         }
 }
 
-uint64_t forecast_turn(Device *d, uint64_t now) {
+void forecast_turn(Device *d, uint64_t now) {
         uint64_t next = NSEC_INFINITY, open, close;
         int below = POLICY_LEVEL_NONE;
         const Entity *e;
@@ -202,5 +203,7 @@ uint64_t forecast_turn(Device *d, uint64_t now) {
                 }
         if (below != d->yields_below)
                 device_yield(d, below);
-        return next;
+        d->forecast_at = next;
+        d->forecast_hold_ns = d->costs.hold_ns;
+        d->forecast_stale = false;
 }

@@ -79,12 +79,13 @@ void forecast_drained(Device *d, uint64_t ns);
 /* Called when the entity became ready. */
 void forecast_came(Entity *e, uint64_t at);
 
-/* Called when the queue was looked at: takes its client's hint, if there is a new one. */
-void forecast_heard(Queue *q);
+/* Called when the queue's client has written another hint, PageSlot.expected_ns. */
+void forecast_heard(Queue *q, uint64_t at);
 
-/* Sets Entity.yields of all entities of the device, after its policy was dispatched and before words are written.
- * Returns when to call it again; NSEC_INFINITY: at the next event. */
-uint64_t forecast_turn(Device *d, uint64_t now);
+/* Sets Entity.yields of all entities of the device, after its policy was dispatched and before words are written, and
+ * Device.forecast_at, when to call it again. Windows depend on nothing but time, Costs.hold_ns, and
+ * what is noted in Device.forecast_stale: it is called when one of these says so. */
+void forecast_turn(Device *d, uint64_t now);
 
 /* Called before the entity is freed. */
 void forecast_forget(Entity *e);

@@ -17,7 +17,7 @@ static bool is_member(const Entity *e) {
 /* Whether the entity's grant counts for its gang: the entity is ready, and grants are in force on its device, and
  * Preemption= is not off. */
 static bool counts(const Entity *e) {
-        return e->told_ready && device_grants_in_force(e->device) && ladder_setting(e) != PREEMPTION_OFF;
+        return e->told_ready && device_grants_in_force(e->device) && e->preemption != PREEMPTION_OFF;
 }
 
 static const Entity *gang_lead(const Entity *e) {

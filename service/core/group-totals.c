@@ -18,9 +18,6 @@
 #include "usage.h"
 #include "user.h"
 
-#define SAVE_BUSY_NS (1 * NSEC_PER_SEC)
-#define SAVE_IDLE_NS (100 * NSEC_PER_MSEC)
-
 static uint64_t now_s(void) {
         return (uint64_t) time(NULL);
 }
@@ -146,8 +143,6 @@ static void save_entities(Device *d, uint64_t now) {
 }
 
 void device_save_totals(Device *d, uint64_t now) {
-        if (now < d->saved_at + (d->n_ready > 0 ? SAVE_BUSY_NS : SAVE_IDLE_NS))
-                return;
         d->saved_at = now;
         save_entities(d, now);
         observers_totals_saved(d->manager, now);

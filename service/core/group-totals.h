@@ -12,6 +12,9 @@
 
 #include "group.h"
 
+#define TOTALS_BUSY_NS (1 * NSEC_PER_SEC)
+#define TOTALS_IDLE_NS (100 * NSEC_PER_MSEC)
+
 /* Called when the former service's clients were adopted: forgets groups that are no longer there. */
 void totals_settle(Manager *m);
 
@@ -21,7 +24,12 @@ void totals_save(Manager *m);
 void group_totals_join(Group *g);
 void group_totals_leave(Group *g);
 
-/* Save usage of a device's entities, now and then; and of one entity before it is displayed, so that a later service
- * never shows less. Observers hear of the former (totals_saved). */
+/* Whether it is time to save usage of the device's entities. */
+static inline bool totals_are_due(const Device *d, uint64_t now) {
+        return now >= d->saved_at + (d->n_ready > 0 ? TOTALS_BUSY_NS : TOTALS_IDLE_NS);
+}
+
+/* Save usage of a device's entities, when that is due; and of one entity before it is displayed, so that a later
+ * service never shows less. Observers hear of the former (totals_saved). */
 void device_save_totals(Device *d, uint64_t now);
 void entity_save_totals(Entity *e, const PolicyUsage *u);

@@ -54,13 +54,9 @@ static void queue_set_hooked(Queue *q, PageHooked hooked) {
         queue_review_unheld(q);
 }
 
-PageHooked queue_look_hooked(Queue *q) {
-        uint32_t v = atomic_load_explicit(&q->page_slot->hooked, memory_order_relaxed);
-
-        if (likely(v == q->hooked) || v == HOOKED_UNKNOWN || v >= _HOOKED_MAX ||
-                        q->n_hooked_changes >= HOOKED_CHANGES_MAX)
-                return q->hooked;
+void queue_take_hooked(Queue *q, uint32_t v) {
+        if (v == HOOKED_UNKNOWN || v >= _HOOKED_MAX || q->n_hooked_changes >= HOOKED_CHANGES_MAX)
+                return;
         q->n_hooked_changes++;
         queue_set_hooked(q, (PageHooked) v);
-        return q->hooked;
 }

@@ -7,8 +7,17 @@
 
 #include "queue.h"
 
+/* Called when the slot has another value, which the client can write: takes it unless it is unknown. */
+void queue_take_hooked(Queue *q, uint32_t v);
+
 /* Reads from the slot how its launches are seen. Cheap. */
-PageHooked queue_look_hooked(Queue *q);
+static inline PageHooked queue_look_hooked(Queue *q) {
+        uint32_t v = atomic_load_explicit(&q->page_slot->hooked, memory_order_relaxed);
+
+        if (unlikely(v != q->hooked))
+                queue_take_hooked(q, v);
+        return q->hooked;
+}
 
 /* Called when what can stop the queue may have changed: updates `unheld`. */
 void queue_review_unheld(Queue *q);

@@ -14,8 +14,8 @@
 
 #define GFX_MES 11UL /* the first generation with MES */
 
-Preemption ladder_setting(const Entity *e) {
-        return preemption_combine(e->settings.preemption, e->device->tuning.preemption);
+void ladder_resolve(Entity *e) {
+        e->preemption = preemption_combine(e->settings.preemption, e->device->tuning.preemption);
 }
 
 bool ladder_name_has_mes(const char *backend, const char *name) {
@@ -39,7 +39,7 @@ PreemptLevel ladder_queue_max_level(const Queue *q) {
 
 static PreemptionInput queue_input(const Queue *q) {
         return (PreemptionInput){
-                        .setting = ladder_setting(q->entity),
+                        .setting = q->entity->preemption,
                         .max_level = ladder_queue_max_level(q),
                         .mes = q->mes,
                         .mes_allowed = q->device->tuning.allow_mes,
@@ -158,7 +158,7 @@ static Costs entity_costs(const Entity *e, uint64_t now) {
 static PreemptionInput entity_input(const Entity *e, uint64_t now) {
         const Costs costs = entity_costs(e, now);
         PreemptionInput in = {
-                        .setting = ladder_setting(e),
+                        .setting = e->preemption,
                         .mes_allowed = e->device->tuning.allow_mes,
                         .eager = !e->device->tuning.adaptive,
                         .ignored = ignores_orders(e, now),
@@ -218,8 +218,29 @@ static bool look_who_flies(Entity *e) {
         return changed;
 }
 
+/* Whether a queue of the entity may be taken off the device, by its driver or by privilege. Of all others the gate is
+ * all there is. */
+static bool may_be_taken_off(const Entity *e) {
+        const Queue *q;
+
+        if (e->preemption == PREEMPTION_PRIVILEGED)
+                return true;
+        DL_FOREACH2(e->queues, q, entity_next)
+                if (ladder_has_driver(q))
+                        return true;
+        return false;
+}
+
 /* Returns whether that has changed for a client of the entity. */
 static bool entity_choose_level(Entity *e, uint64_t now) {
+        if (!may_be_taken_off(e)) {
+                e->choice = (PreemptionChoice){
+                                .level = e->preemption == PREEMPTION_OFF ? LEVEL_OBSERVE : LEVEL_GATE,
+                };
+                e->review_at = NSEC_INFINITY;
+                e->looks_at_flights = false;
+                return false;
+        }
         PreemptionInput in = entity_input(e, now);
         uint64_t patience = preemption_patience(&in);
 
@@ -233,25 +254,20 @@ static bool entity_choose_level(Entity *e, uint64_t now) {
         return look_who_flies(e);
 }
 
-bool ladder_set_held(Entity *e, bool held, uint64_t now) {
-        bool was_held = e->held_since > 0;
-
-        if (held && !was_held) {
-                e->held_since = now;
+void ladder_set_held(Entity *e, bool held, uint64_t now) {
+        e->held_since = held ? now : 0;
+        if (held)
                 (void) entity_choose_level(e, now);
-        } else if (!held) {
-                e->held_since = 0;
+        else
                 e->review_at = NSEC_INFINITY;
-        }
-        return held != was_held;
 }
 
 void ladder_ready_while_held(Queue *q) {
         Entity *e = q->entity;
         bool others_are_off = e->choice.level >= LEVEL_DEQUEUE;
 
-        if (e->held_since == 0 || (others_are_off && q->flies) || e->review_at != NSEC_INFINITY)
-                return; /* not held, taken off already, or due later: an edge does not put that off */
+        if ((others_are_off && q->flies) || e->review_at != NSEC_INFINITY)
+                return; /* taken off already, or due later: an edge does not put that off */
         /* The gate counts a launch before it waits there. So look again when it has had time to arrive. */
         uint64_t now = now_ns();
         if (!others_are_off)
@@ -285,7 +301,7 @@ bool ladder_review(Entity *e, uint64_t now) {
 /* A suspension is long, so the queue is taken off the device as far as its driver can. */
 static PreemptionChoice suspended_choice(const Queue *q) {
         const PreemptionInput in = {
-                        .setting = q->entity ? ladder_setting(q->entity) : PREEMPTION_AUTO,
+                        .setting = q->entity ? q->entity->preemption : PREEMPTION_AUTO,
                         .max_level = ladder_queue_max_level(q),
                         .mes = q->mes,
                         .mes_allowed = q->device->tuning.allow_mes,
@@ -389,7 +405,7 @@ void ladder_queue_gone(Queue *q) {
 void ladder_before_order(Queue *q) {
         const PageSlot *s = q->page_slot;
 
-        if (q->ordered_ns == 0 || !queue_is_obedient(q))
+        if (!queue_is_obedient(q))
                 return;
         if (queue_holds(q))
                 learn(q, atomic_load_explicit(&s->hold_wake_ns, memory_order_relaxed),
@@ -400,12 +416,11 @@ void ladder_before_order(Queue *q) {
         forget_order(q);
 }
 
-void ladder_after_order(Queue *q, bool driver) {
+void ladder_after_order(Queue *q) {
         Client *c = q->client;
 
-        if (driver)
-                look_for_order(q);
-        if (!driver || c->to_be_told)
+        look_for_order(q);
+        if (c->to_be_told)
                 return;
         c->to_be_told = true;
         turn_due(c->manager);

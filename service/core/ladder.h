@@ -32,8 +32,9 @@
 /* An order that is not carried out within this time counts as ignored; so no measured time is longer. */
 #define LADDER_IGNORED_NS (50 * NSEC_PER_MSEC)
 
-/* The Preemption= in force for an entity on its device, and for its suspended queues. */
-Preemption ladder_setting(const Entity *e);
+/* Called when the Preemption= of the entity or its device was set: resolves Entity.preemption. It counts for suspended
+ * queues, too. */
+void ladder_resolve(Entity *e);
 
 /* The privileged rung, for clients that their own process cannot hold. Set as Manager.privilege by service/enforce. */
 typedef struct PrivilegeOps {
@@ -41,9 +42,8 @@ typedef struct PrivilegeOps {
         bool (*costs)(const Client *c, HalCosts *ret); /* false: not measured */
 } PrivilegeOps;
 
-/* Chooses a level when the hold begins, and forgets it when the hold ends. Cheap when nothing changed. Returns whether
- * anything changed. */
-bool ladder_set_held(Entity *e, bool held, uint64_t now);
+/* Called when a hold of the entity begins, for which it chooses a level, or ends. */
+void ladder_set_held(Entity *e, bool held, uint64_t now);
 
 /* Called when a queue of a held entity has launches in flight that it did not have before. */
 void ladder_ready_while_held(Queue *q);
@@ -63,10 +63,12 @@ bool ladder_is_privileged(const Queue *q);
 /* Whether the queue's driver was ordered to take it off the device, and has done so. */
 bool ladder_queue_is_off(const Queue *q);
 
-/* Called before and after the store of a verdict or level. ladder_before_order() learns from the outcome of the last
- * order. */
+/* Called before the store of a verdict or level, if the queue's driver has an order (Queue.ordered_ns): learns from its
+ * outcome. */
 void ladder_before_order(Queue *q);
-void ladder_after_order(Queue *q, bool driver);
+
+/* Called after a store that is an order to the driver. */
+void ladder_after_order(Queue *q);
 
 /* Called before an order to the queue's driver: notes when it was given. */
 void ladder_note_order(Queue *q, uint64_t now);
@@ -92,6 +94,11 @@ uint64_t ladder_client_drain(const Client *c);
  * a device of this name ("gfx1100"): true when the name cannot be parsed. */
 PreemptLevel ladder_queue_max_level(const Queue *q);
 bool ladder_name_has_mes(const char *backend, const char *name);
+
+/* Whether the queue has a driver that can take it off the device where settings allow that. */
+static inline bool ladder_has_driver(const Queue *q) {
+        return q->max_level >= LEVEL_DEQUEUE || q->mes;
+}
 
 /* Whether its own process can take the queue off the device. The queue must have an entity. */
 bool ladder_can_take_off(const Queue *q);

@@ -18,7 +18,8 @@
 
 static void lease_renew(Client *c, uint64_t now) {
         page_set_lease(c->page.header, now + PAGE_LEASE_NS);
-        observers_client_lease_renewed(c, now + PAGE_LEASE_NS);
+        if (c->privileged)
+                observers_client_lease_renewed(c, now + PAGE_LEASE_NS);
 }
 
 static int lease_arm(Manager *m, uint64_t now) {

@@ -22,7 +22,12 @@
  * devices were told: these have `level_told` set; the caller clears that and dispatches them. */
 bool levels_update(Device *d, bool gone, uint64_t now);
 
+/* Whether levels_update() may have anything to do: not where the policy is not global, and the former one was not. */
+static inline bool levels_count(const Device *d) {
+        return d->global || d->level_active || d->level_counts || d->level != POLICY_LEVEL_NONE;
+}
+
 /* Whether the device's policy is global, and others with it have clients. */
 static inline bool levels_concern(const Device *d) {
-        return d->others_active && policy_is_global(d->ops);
+        return d->others_active && d->global;
 }

@@ -31,7 +31,7 @@
  *   entity    a group, client or queue that gets one verdict on one device
  *   share     a group's node in the policy of a device
  *   activity  whose entities belong to the active session of a seat
- *   gang      one verdict for a group on all its devices
+ *   gang      one verdict for a group on all its devices; stall: stopped processes
  *   wakes     the eventfds of all clients; edges: reads their pages after a wake-up
  *   turn      work that is left for the end of a turn of the loop
  *   arbiter   from events to the policy, from grants to page words, watch flags; lease; decision: latency of decisions
@@ -193,7 +193,7 @@ struct Manager {
         Follow *follow;        /* follow.h; while there are clients */
 
         Device *pending;                      /* list: to be dispatched by arbiter_flush() */
-        bool turn_due;                        /* turn.h */
+        bool turn_due, turn_end_asked;        /* turn.h */
         const struct PrivilegeOps *privilege; /* ladder.h; NULL: no room offers privileged holds */
         Privileged *privileged;               /* privileged.h; NULL: no privileged holds */
         Client *holding;                      /* list: clients with held slots, whose leases are renewed */

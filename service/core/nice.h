@@ -5,7 +5,7 @@
  * Nice: the kernel's CPU priority of a process, for PolicySettings.cpu_priority
  *
  * The kernel does not tell when it changes. So it is read when a process becomes an entity, and again with the look for
- * stopped processes (ARBITER_STALL_NS, ARBITER_NICE_LOOKS at a time) while an entity waits on a device whose policy
+ * stopped processes (STALL_NS, STALL_NICE_LOOKS at a time) while an entity waits on a device whose policy
  * goes by processes. The priority of the process's first thread counts, which `renice` and `chrt` change by default.
  */
 

@@ -16,6 +16,7 @@
  */
 
 #include "device.h"
+#include "service/settings/xsched-conf.h"
 
 /* Which part of an object has changed: one or more flags. */
 typedef enum ClientChange {
@@ -55,7 +56,7 @@ typedef struct ObserverOps {
         void (*client_added)(Client *c, void *userdata);
         void (*client_removed)(Client *c, void *userdata);
         void (*client_changed)(Client *c, unsigned changes, void *userdata);
-        /* The client has held slots, which stay held until `until_ns`. */
+        /* The client has held slots, which stay held until `until_ns`. Told of clients that had a privileged hold. */
         void (*client_lease_renewed)(Client *c, uint64_t until_ns, void *userdata);
 
         void (*queue_added)(Queue *q, void *userdata);
@@ -63,11 +64,13 @@ typedef struct ObserverOps {
         /* The queue's slot is free again, and the queue is in no table. */
         void (*queue_gone)(Queue *q, void *userdata);
         void (*queue_changed)(Queue *q, unsigned changes, void *userdata);
-        /* The queue's verdict, or the rung that holds it, is about to change. */
+        /* The queue's verdict, or the rung that holds it, is about to change. Told while a queue of its client needs a
+         * privileged hold, before or after the change. */
         void (*queue_turning)(Queue *q, void *userdata);
-        /* The queue's verdict has changed, and its word is written. */
-        void (*queue_turned)(Queue *q, void *userdata);
 
+        /* These three are told while units may be frozen: observers_hear_holds(). The first: the queue's verdict has
+         * changed, and its word is written. */
+        void (*queue_turned)(Queue *q, void *userdata);
         void (*entity_held)(Entity *e, bool held, uint64_t now_ns, void *userdata);
         /* The held entity has launches in flight that it did not have before. */
         void (*entity_ready)(Entity *e, void *userdata);
@@ -96,7 +99,8 @@ typedef struct ObserverOps {
          * written. */
         void (*device_preempted)(Device *d, const Entity *e, const Entity *by, void *userdata);
 
-        /* All verdicts of this turn of the loop are written. */
+        /* All verdicts of this turn of the loop are written. Told when turn_ask_end() was called since the last time.
+         */
         void (*turn_ended)(Manager *m, void *userdata);
         void (*job_added)(Job *j, void *userdata);
         /* It is in no table. */
@@ -115,6 +119,11 @@ typedef struct Observer Observer;
 /* `userdata` has to live as long as the manager. */
 int observer_add(Manager *m, const ObserverOps *ops, void *userdata);
 void observers_free(Manager *m);
+
+/* Whether a hold can lead to a frozen unit: a class has Freeze=, or a unit is frozen, or about to be thawed. */
+static inline bool observers_hear_holds(const Manager *m) {
+        return m->config->classes.any_freeze || m->freezers;
+}
 
 int observers_client_made(Client *c);
 void observers_client_added(Client *c);

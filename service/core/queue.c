@@ -269,7 +269,7 @@ int queue_adopt(Client *c, uint64_t id, uint32_t slot, const QueueParameters *p,
                 return r;
         q->manager->next_queue_id = MAX(q->manager->next_queue_id, id + 1);
         (void) queue_look_hooked(q);
-        ladder_after_order(q, true); /* the former service may have had it stopped */
+        ladder_after_order(q); /* the former service may have had it stopped */
         TAKE_PTR(q);
         return 0;
 }

@@ -26,18 +26,6 @@ static void pace_begin(QuickQueue *k, const Queue *q, uint64_t now) {
         k->submitted = submitted(q);
 }
 
-static void note_edge(Queue *q, uint64_t now) {
-        QuickQueue *k = &q->quick;
-        bool fast = ns_sub(now, k->heard_ns) <= QUICK_EDGE_NS;
-
-        k->heard_ns = now;
-        k->n_edges = fast ? k->n_edges + 1 : k->n_edges / 2;
-        if (k->n_edges < QUICK_EDGES || !is_by_itself(q))
-                return;
-        k->is = true;
-        k->n_slow = 0;
-}
-
 /* Adapts the interval: the more looks find something, the more often the queue is looked at. */
 static void note_look(Queue *q, uint64_t now) {
         QuickQueue *k = &q->quick;
@@ -52,13 +40,20 @@ static void note_look(Queue *q, uint64_t now) {
 }
 
 bool quick_heard(Queue *q) {
+        QuickQueue *k = &q->quick;
         uint64_t now = now_ns();
 
-        if (q->quick.is)
-                pace_begin(&q->quick, q, now);
-        else
-                note_edge(q, now);
-        return q->quick.is;
+        if (k->is) {
+                pace_begin(k, q, now);
+                return true;
+        }
+        k->n_edges = ns_sub(now, k->heard_ns) <= QUICK_EDGE_NS ? k->n_edges + 1 : k->n_edges / 2;
+        k->heard_ns = now;
+        if (k->n_edges < QUICK_EDGES || !is_by_itself(q))
+                return false;
+        k->is = true;
+        k->n_slow = 0;
+        return true;
 }
 
 bool quick_takes(const Queue *q) {
@@ -106,12 +101,7 @@ static void look_at_all(Manager *m, uint64_t now) {
         }
 }
 
-void quick_look(Device *d) {
-        Manager *m = d->manager;
-        uint64_t now = now_ns();
-
-        if (m->quick.n == 0 || d->n_ready <= 1)
-                return;
+void quick_look(Manager *m, uint64_t now) {
         if (now - m->quick.looked_at >= QUICK_LOOK_NS)
                 look_at_all(m, now);
         arm(m);

@@ -40,7 +40,6 @@
 #define QUICK_MAX      64U
 #define QUICK_USER_MAX 16U
 
-typedef struct Device Device;
 typedef struct Manager Manager;
 typedef struct Queue Queue;
 
@@ -77,5 +76,6 @@ bool quick_takes(const Queue *q);
 void quick_begin(Queue *q);
 void quick_end(Queue *q);
 
-/* Called before the device is dispatched: looks at those of its quick queues whose last look was long ago. */
-void quick_look(Device *d);
+/* Called before a device with several ready entities is dispatched: looks at the quick queues if the last look was long
+ * ago. */
+void quick_look(Manager *m, uint64_t now);

@@ -7,6 +7,7 @@
 #include "recorder.h"
 #include "client.h"
 #include "observer.h"
+#include "turn.h"
 #include "usage.h"
 
 /* Limits of one step: so many entities, and no further one after this time. Edges wait until the step ends. */
@@ -83,6 +84,7 @@ static void end(Recorder *r, uint64_t now) {
         r->reading = r->armed = false;
         r->read_at = now;
         record_end(r->record, now / NSEC_PER_USEC);
+        turn_ask_end(r->manager);
 }
 
 int recorder_step(Recorder *r) {
@@ -199,6 +201,7 @@ int recorder_new(Manager *m, Recorder **ret) {
                 (void) recorder_free(r);
                 return k;
         }
+        turn_ask_end(m);
         *ret = r;
         return 0;
 }

@@ -42,7 +42,3 @@ const Group *client_suspended_by(const Client *c) {
         const Group *by = group_suspended_by(c->group);
         return by || c->group->kind != GROUP_JOB ? by : cgroup_suspended_by(c->manager, c->peer.cgroup);
 }
-
-bool queue_is_suspended(const Queue *q) {
-        return q->suspended || q->client->suspended || client_suspended_by(q->client);
-}

@@ -15,4 +15,6 @@ const Group *group_suspended_by(const Group *g);
 const Group *client_suspended_by(const Client *c);
 
 /* Whether the queue, its client or its group is suspended. */
-bool queue_is_suspended(const Queue *q);
+static inline bool queue_is_suspended(const Queue *q) {
+        return q->suspended || q->client->suspended || (q->manager->n_suspended > 0 && client_suspended_by(q->client));
+}

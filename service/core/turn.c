@@ -24,10 +24,6 @@ void device_sync(Device *d) {
         device_touch(d);
 }
 
-void device_note_cause(Device *d, uint64_t at) {
-        d->cause_at = MIN(d->cause_at, at);
-}
-
 void entity_words_changed(Entity *e) {
         if (e->changed)
                 return;

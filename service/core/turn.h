@@ -16,9 +16,15 @@
 
 #include "client.h"
 
-/* Makes the turn end with verdicts, and with ObserverOps.turn_ended. */
+/* Makes the turn end with verdicts. */
 static inline void turn_due(Manager *m) {
         m->turn_due = true;
+}
+
+/* Called by an observer that has work for the end of the turn: makes the next turn that ends tell
+ * ObserverOps.turn_ended once. */
+static inline void turn_ask_end(Manager *m) {
+        m->turn_end_asked = true;
 }
 
 /* Whether there is work for arbiter_flush(). */
@@ -33,7 +39,9 @@ void device_touch(Device *d);
 void device_sync(Device *d);
 
 /* Notes when the cause of the device's next decision happened. */
-void device_note_cause(Device *d, uint64_t at);
+static inline void device_note_cause(Device *d, uint64_t at) {
+        d->cause_at = MIN(d->cause_at, at);
+}
 
 /* Has the entity looked at by device_review() in the first turn from then on. */
 void entity_review_by(Entity *e, uint64_t at);

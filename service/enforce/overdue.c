@@ -45,9 +45,6 @@ static void set_overdue(Entity *e, bool overdue) {
 }
 
 void overdue_set_held(Entity *e, bool held, uint64_t now) {
-        if (held == e->overdue.held)
-                return;
-        e->overdue.held = held;
         e->overdue.look_at = NSEC_INFINITY;
         if (held)
                 begin_to_look(e, now);
@@ -56,7 +53,7 @@ void overdue_set_held(Entity *e, bool held, uint64_t now) {
 }
 
 void overdue_ready_while_held(Entity *e) {
-        if (e->overdue.held && !e->overdue.is && e->overdue.look_at == NSEC_INFINITY)
+        if (!e->overdue.is && e->overdue.look_at == NSEC_INFINITY)
                 begin_to_look(e, now_ns());
 }
 
@@ -64,7 +61,7 @@ void overdue_reconsider(Group *g) {
         Entity *e;
 
         DL_FOREACH2(g->entities, e, group_next) {
-                if (!e->overdue.held)
+                if (e->held_since == 0)
                         continue;
                 if (look_interval(e) == 0) {
                         e->overdue.look_at = NSEC_INFINITY;

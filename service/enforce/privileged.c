@@ -467,6 +467,7 @@ void privileged_touch(Client *c) {
                 return;
         c->privileged_touched = true;
         LL_PREPEND2(p->touched, c, privileged_next);
+        turn_ask_end(c->manager);
         turn_due(c->manager);
 }
 

@@ -371,7 +371,7 @@ static void test_one_datagram(void **state) {
 
         /* A client that ends in between is sent nothing more. */
         begin(t.h);
-        ladder_after_order(late, true);
+        ladder_after_order(late);
         assert_ptr_equal(t.m->to_be_told, t.low.client);
         two_done(&t);
 }
