@@ -41,25 +41,35 @@ static void fair_advance(Policy *p, uint64_t ns) {
                 turn_advance(p, ns);
 }
 
-static void core_charge(Policy *p, uint64_t from_ns, uint64_t ns) {
+static void core_check_quotas(Policy *p) {
         PolicyEntity *e;
 
-        DL_FOREACH2(p->chosen, e, chosen_next)
-                if (!e->blocked) {
-                        node_charge(e->node, from_ns, ns, e->kept ? NODE_KEPT : NODE_RAN);
-                        patience_earn(&e->patience, ns, p->config.linger_ns);
-                }
-        if (p->owed && !p->owed->chosen && !p->owed->blocked)
-                node_charge(p->owed->node, from_ns, ns, NODE_OWED);
         DL_FOREACH2(p->chosen, e, chosen_next)
                 node_check_quotas(e->node);
         if (p->owed)
                 node_check_quotas(p->owed->node);
 }
 
+static void core_charge(Policy *p, uint64_t from_ns, uint64_t ns) {
+        bool nodes = p->n_limited > 0 || p->guarantees;
+        PolicyEntity *e;
+
+        DL_FOREACH2(p->chosen, e, chosen_next)
+                if (!e->blocked) {
+                        if (nodes)
+                                node_charge(e->node, from_ns, ns, e->kept ? NODE_KEPT : NODE_RAN);
+                        patience_earn(&e->patience, ns, p->config.linger_ns);
+                }
+        if (nodes && p->owed && !p->owed->chosen && !p->owed->blocked)
+                node_charge(p->owed->node, from_ns, ns, NODE_OWED);
+        if (p->n_limited > 0)
+                core_check_quotas(p);
+}
+
 /* Advances the time under the present grants; the part up to `charged_ns` is charged to entities. */
 static void core_step(Policy *p, uint64_t to_ns, uint64_t charged_ns) {
         uint64_t from_ns = p->now_ns, ns = ns_sub(MIN(to_ns, charged_ns), from_ns);
+        bool tails;
 
         if (to_ns <= from_ns)
                 return;
@@ -67,12 +77,17 @@ static void core_step(Policy *p, uint64_t to_ns, uint64_t charged_ns) {
         p->now_ns = to_ns;
         if (ns == 0)
                 return;
-        core_block(p);
+        tails = core_has_tails(p);
+        if (tails)
+                core_block(p);
         fair_advance(p, ns);
-        core_charge_chosen(p, ns);
-        core_charge_tails(p, from_ns, ns);
+        if (p->ordering->charge)
+                core_charge_chosen(p, ns);
+        if (p->draining)
+                core_charge_tails(p, from_ns, ns);
         core_charge(p, from_ns, ns);
-        core_unblock(p);
+        if (tails)
+                core_unblock(p);
 }
 
 void core_advance(Policy *p, uint64_t now_ns) {
@@ -80,7 +95,7 @@ void core_advance(Policy *p, uint64_t now_ns) {
 
         if (ns_sub(now_ns, p->wake_ns) > POLICY_LATE_MAX)
                 charged_ns = MIN(now_ns, ns_add(p->wake_ns, p->config.timeslice_ns));
-        while (core_next_drain_end(p) <= now_ns) {
+        while (p->draining && p->draining->drain_until_ns <= now_ns) {
                 PolicyEntity *e = p->draining;
 
                 core_step(p, e->drain_until_ns, charged_ns);

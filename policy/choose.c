@@ -154,7 +154,7 @@ static void core_note_contention(Policy *p) {
 static PolicyEntity *core_find_starved(Policy *p) {
         PolicyEntity *e;
 
-        if (p->now_ns < p->config.starve_ns)
+        if (p->now_ns < p->config.starve_ns || floor_longest(p) > p->now_ns - p->config.starve_ns)
                 return NULL;
         DL_FOREACH2(p->chosen, e, chosen_next)
                 if (entity_is_starved(e))
@@ -228,7 +228,7 @@ static bool entity_is_claimed(const PolicyEntity *e) {
 
         return t != core_highest(p, &p->registered) || core_is_outranked(p, t) ||
                         (t->n_entities > 1 && p->now_ns < t->contended_until_ns) ||
-                        (p->guarantees && p->n_entities > 1) || node_is_limited(e->node);
+                        (p->guarantees && p->n_entities > 1) || (p->n_limited > 0 && node_is_limited(e->node));
 }
 
 static uint32_t entity_threshold(const PolicyEntity *e) {
@@ -248,7 +248,8 @@ static void entity_report(PolicyEntity *e, PolicyGrant g) {
         entity_account(e);
         if (e->grant.verdict != g.verdict) {
                 if (g.verdict == VERDICT_RUN) {
-                        entity_drain_end(e);
+                        if (e->draining)
+                                entity_drain_end(e);
                         DL_PREPEND2(p->granted, e, granted_prev, granted_next);
                         entity_hold_end(e);
                 } else {
@@ -280,7 +281,8 @@ static void entity_hold(PolicyEntity *e) {
         entity_report(e, (PolicyGrant){.verdict = VERDICT_HOLD, .threshold = entity_threshold(e)});
 }
 
-/* Reports holds first, so that two tiers are never granted at once, not even between two callbacks. */
+/* Reports holds first, so that two tiers are never granted at once, not even between two callbacks. What is granted
+ * already is reported by then. */
 static void core_report(Policy *p) {
         PolicyEntity *e, *next;
 
@@ -290,18 +292,20 @@ static void core_report(Policy *p) {
                 else
                         entity_hold(e);
 
-        core_await_tails(p);
+        if (p->draining)
+                core_await_tails(p);
         DL_FOREACH2(p->chosen, e, chosen_next)
-                if (!e->awaits_tail)
+                if (e->grant.verdict != VERDICT_RUN && !e->awaits_tail)
                         entity_run(e);
-        if (p->owed)
+        if (p->owed && p->owed->grant.verdict != VERDICT_RUN)
                 entity_run(p->owed);
-        if (p->lingering)
+        if (p->lingering && p->linger->grant.verdict != VERDICT_RUN)
                 entity_run(p->linger);
-        if (p->last && entity_is_last(p->last))
+        if (p->last && p->last->grant.verdict != VERDICT_RUN && entity_is_last(p->last))
                 entity_run(p->last);
         for (size_t i = 0; i < p->n_advanced; i++)
-                entity_run(p->advanced[i]);
+                if (p->advanced[i]->grant.verdict != VERDICT_RUN)
+                        entity_run(p->advanced[i]);
 }
 
 /* --- when to be asked again --- */
@@ -368,31 +372,48 @@ static uint64_t core_next_owed(const Policy *p) {
         return next;
 }
 
-static uint64_t core_next(Policy *p) {
-        uint64_t left, next, t;
+/* When time that runs now may be used up: of quotas, slices and budgets. */
+static uint64_t core_next_used_up(Policy *p) {
+        uint64_t left = NSEC_INFINITY, next = NSEC_INFINITY, t;
+        bool tails = core_has_tails(p);
 
-        core_block(p);
-        left = core_quota_left(p);
+        if (tails)
+                core_block(p);
+        if (p->n_limited > 0)
+                left = core_quota_left(p);
         t = fair_left(p);
         left = MIN(left, t);
-        next = core_next_tick(p);
-        core_unblock(p);
+        if (p->ordering->tick)
+                next = core_next_tick(p);
+        if (tails)
+                core_unblock(p);
         t = ns_add(p->now_ns, left);
-        next = MIN(next, t);
+        return MIN(next, t);
+}
+
+static uint64_t core_next(Policy *p) {
+        uint64_t next = core_next_used_up(p), t;
+
         if (p->lingering)
                 next = MIN(next, p->linger_until_ns);
-        t = core_next_keep_end(p);
-        next = MIN(next, t);
-        if (core_n_blocked(p) > 0) {
-                t = core_next_drain_end(p);
+        if (p->kept) {
+                t = core_next_keep_end(p);
                 next = MIN(next, t);
         }
-        t = core_next_await_end(p);
-        next = MIN(next, t);
-        t = core_next_turn(p);
-        next = MIN(next, t);
-        t = core_next_refill(p);
-        next = MIN(next, t);
+        if (p->draining && core_n_blocked(p) > 0)
+                next = MIN(next, p->draining->drain_until_ns);
+        if (p->n_awaiting > 0) {
+                t = core_next_await_end(p);
+                next = MIN(next, t);
+        }
+        if (p->guarantees) {
+                t = core_next_turn(p);
+                next = MIN(next, t);
+        }
+        if (p->refills.n > 0) {
+                t = core_next_refill(p);
+                next = MIN(next, t);
+        }
         t = core_next_owed(p);
         return MIN(next, t);
 }
@@ -400,22 +421,26 @@ static uint64_t core_next(Policy *p) {
 /* An entity that loses the place that was kept for it leaves, and then others may compete differently. The loop ends,
  * because each turn has one entity less. */
 static void core_decide(Policy *p) {
-        (void) core_review_kept(p);
+        if (p->kept)
+                (void) core_review_kept(p);
         do {
-                core_continue_turn(p);
+                if (p->guaranteed)
+                        core_continue_turn(p);
                 core_choose(p);
-                if (core_begin_turn(p))
+                if (p->guarantees && core_begin_turn(p))
                         core_choose(p);
-        } while (core_drop_kept(p) || core_review_kept(p));
+        } while (p->kept && (core_drop_kept(p) || core_review_kept(p)));
 }
 
 uint64_t core_dispatch(Policy *p, uint64_t now_ns) {
         core_advance(p, now_ns);
-        core_refill(p);
-        (void) core_tick(p);
+        if (p->refills.n > 0)
+                core_refill(p);
+        if (p->ordering->tick)
+                (void) core_tick(p);
         do
                 core_decide(p);
-        while (core_tick(p));
+        while (p->ordering->tick && core_tick(p));
         core_note_contention(p);
         core_owe(p);
         core_choose_advance(p);

@@ -120,7 +120,7 @@ void core_entity_ready(PolicyEntity *e, uint64_t now_ns) {
         }
         if (e->grant.verdict == VERDICT_HOLD)
                 entity_hold_begin(e);
-        else
+        else if (e->draining)
                 entity_drain_end(e);
         if (e->kept)
                 entity_keep_back(e);
@@ -129,8 +129,8 @@ void core_entity_ready(PolicyEntity *e, uint64_t now_ns) {
 }
 
 /* Keeps the best candidate: in the highest tier, and among equals the one that may be back last. */
-static void core_consider_linger(Policy *p, PolicyEntity *e) {
-        uint64_t until = ns_add(p->now_ns, gaps_worth_waiting(&e->gaps, p->config.linger_ns));
+static void core_consider_linger(Policy *p, PolicyEntity *e, uint64_t gap_ns) {
+        uint64_t until = ns_add(p->now_ns, gap_ns);
 
         if (until <= p->now_ns)
                 return;
@@ -144,15 +144,18 @@ static void core_consider_linger(Policy *p, PolicyEntity *e) {
 
 void core_entity_idle(PolicyEntity *e, uint64_t now_ns) {
         Policy *p = e->policy;
+        uint64_t gap_ns;
 
         core_advance(p, now_ns);
         if (!e->ready)
                 return;
 
-        entity_drain_end(e);
+        if (e->draining)
+                entity_drain_end(e);
         entity_account(e);
         e->ready = false;
         e->idle_since_ns = p->now_ns;
+        gap_ns = gaps_worth_waiting(&e->gaps, p->config.linger_ns);
         p->n_ready--;
         if (p->owed == e)
                 p->owed = NULL;
@@ -160,10 +163,10 @@ void core_entity_idle(PolicyEntity *e, uint64_t now_ns) {
                 entity_hold_end(e);
         else {
                 p->last = e;
-                core_consider_linger(p, e);
+                core_consider_linger(p, e, gap_ns);
         }
         entity_idle_begin(e);
-        if (entity_keep_begin(e))
+        if (entity_keep_begin(e, gap_ns))
                 return;
         entity_unchoose(e);
         entity_leave(e);

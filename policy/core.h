@@ -108,6 +108,7 @@ struct Tier {
 
 /* Tiers by number, 0 the lowest priority. */
 typedef struct TierSet {
+        uint64_t filled; /* which words are not 0 */
         uint64_t words[(CORE_TIERS + CORE_WORD_BITS - 1) / CORE_WORD_BITS];
 } TierSet;
 
@@ -182,6 +183,7 @@ struct Policy {
         TierSet registered, with_places;
         size_t n_entities, n_ready;
         PolicyNode *guarantees; /* list: nodes with a minimum */
+        size_t n_limited;       /* nodes with a maximum */
         uint64_t node_seq, entity_seq;
 
         Tier *active; /* the tier whose runners are chosen, on `slots` places */
@@ -194,6 +196,7 @@ struct Policy {
 
         PolicyEntity *draining; /* list, the longest held first */
         size_t n_draining;
+        unsigned n_awaiting; /* chosen entities with `awaits_tail` */
         PolicyEntity *kept;
 
         Avl due;                /* nodes that may be owed their minimum, the first due first */

@@ -101,6 +101,7 @@ static PolicyNode *node_bury(PolicyNode *n) {
                 branch_free(n->branches);
         node_unlist(n);
         parent->n_below--;
+        parent->policy->n_limited -= quota_is_limited(&n->quota);
         free(n->name);
         free(n);
         return parent;
@@ -177,8 +178,10 @@ PolicyNode *node_come_back(PolicyNode *parent, const char *name) {
                 if (c == 0) {
                         node_unlist(n);
                         n->id = p->node_seq++;
-                        if (!quota_is_in_use(&n->quota, p->now_ns))
+                        if (!quota_is_in_use(&n->quota, p->now_ns)) {
+                                p->n_limited -= quota_is_limited(&n->quota);
                                 n->quota = (Quota){}; /* a new period begins */
+                        }
                         return n;
                 }
                 a = c < 0 ? a->left : a->right;

@@ -89,6 +89,7 @@ void entity_set_awaits_tail(PolicyEntity *e, bool awaits) {
                 return;
         entity_account(e);
         e->awaits_tail = awaits;
+        e->policy->n_awaiting += awaits ? 1U : -1U;
 }
 
 void core_await_tails(Policy *p) {
@@ -109,13 +110,10 @@ void core_await_tails(Policy *p) {
 }
 
 uint64_t core_next_await_end(const Policy *p) {
-        const PolicyEntity *e, *d = NULL;
+        const PolicyEntity *d = NULL;
         uint64_t next = NSEC_INFINITY;
-        bool any = false;
 
-        DL_FOREACH2(p->chosen, e, chosen_next)
-                any = any || e->awaits_tail;
-        while (any && (d = drainer_before(p, d)))
+        while ((d = drainer_before(p, d)))
                 if (entity_is_awaited(d))
                         next = entity_drain_since(d) + POLICY_TAIL_WAIT;
         return next;
@@ -186,8 +184,4 @@ void core_charge_tails(Policy *p, uint64_t from_ns, uint64_t ns) {
         e = p->draining;
         for (size_t n = p->config.concurrency; e && n > 0; n--, e = e->draining_next)
                 node_check_quotas(e->node);
-}
-
-uint64_t core_next_drain_end(const Policy *p) {
-        return p->draining ? p->draining->drain_until_ns : NSEC_INFINITY;
 }

@@ -44,12 +44,17 @@
 void entity_drain_begin(PolicyEntity *e);
 void entity_drain_end(PolicyEntity *e);
 
-/* Sets awaits_tail of chosen entities that have to wait for tails of equals before their grant. Called after entities
- * that lost their places are held. */
+/* Sets awaits_tail of chosen entities that have to wait for tails of equals before their grant. Called, while entities
+ * drain, after those that lost their places are held. */
 void core_await_tails(Policy *p);
 
-/* When the first of these waits ends; NSEC_INFINITY: none. */
+/* When the first of these waits ends, of which there is one. */
 uint64_t core_next_await_end(const Policy *p);
+
+/* Whether granted or chosen entities may be blocked. */
+static inline bool core_has_tails(const Policy *p) {
+        return p->draining || p->n_awaiting > 0;
+}
 
 /* Marks the blocked entities, and all above, so that fair time does not charge them; and removes the marks. */
 void core_block(Policy *p);
@@ -59,6 +64,3 @@ void core_unblock(Policy *p);
 void core_charge_tails(Policy *p, uint64_t from_ns, uint64_t ns);
 
 void entity_set_awaits_tail(PolicyEntity *e, bool awaits);
-
-/* When the first tail stops counting; NSEC_INFINITY: no entity drains. */
-uint64_t core_next_drain_end(const Policy *p);

@@ -186,10 +186,6 @@ void entity_hold_end(PolicyEntity *e) {
         floor_changed(e->floor);
 }
 
-bool core_has_floor(const Policy *p) {
-        return p->config.starve_ns > 0 && p->config.starve_run_ns > 0;
-}
-
 bool entity_is_starved(const PolicyEntity *e) {
         const Policy *p = e->policy;
 

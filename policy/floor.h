@@ -52,7 +52,9 @@ PolicyEntity *floor_next(Policy *p, uint64_t until_ns);
 void floor_take_turn(PolicyEntity *e);
 
 /* Whether the configuration has a floor. */
-bool core_has_floor(const Policy *p);
+static inline bool core_has_floor(const Policy *p) {
+        return p->config.starve_ns > 0 && p->config.starve_run_ns > 0;
+}
 
 /* Whether the entity is held, and owed a turn. */
 bool entity_is_starved(const PolicyEntity *e);

@@ -12,9 +12,8 @@
 #include "place.h"
 #include "usage.h"
 
-bool entity_keep_begin(PolicyEntity *e) {
+bool entity_keep_begin(PolicyEntity *e, uint64_t foreseen_ns) {
         Policy *p = e->policy;
-        uint64_t foreseen_ns = gaps_worth_waiting(&e->gaps, p->config.linger_ns);
         uint64_t wait_ns = patience_begin_gap(&e->patience, foreseen_ns, p->config.linger_ns);
 
         if (!e->chosen || e->grant.verdict != VERDICT_RUN || wait_ns == 0)
@@ -114,7 +113,7 @@ uint64_t core_next_keep_end(const Policy *p) {
         uint64_t next = NSEC_INFINITY;
         const PolicyEntity *e;
 
-        if (!p->kept || !core_is_wanted(p))
+        if (!core_is_wanted(p))
                 return NSEC_INFINITY;
         DL_FOREACH2(p->kept, e, kept_next)
                 next = MIN(next, e->kept_until_ns);

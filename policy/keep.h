@@ -23,8 +23,9 @@
 
 #include "core.h"
 
-/* Called when the entity becomes idle. Returns whether it stays in its queue. */
-bool entity_keep_begin(PolicyEntity *e);
+/* Called when the entity becomes idle, for as long as its gaps are worth waiting for (gaps.h). Returns whether it stays
+ * in its queue. */
+bool entity_keep_begin(PolicyEntity *e, uint64_t foreseen_ns);
 
 /* The kept entity is back, and goes on; or it is not, and leaves its queue, and its tier if it has another level when
  * idle. */

@@ -289,9 +289,14 @@ static void node_set_places(PolicyNode *n, uint32_t places) {
         bool wanting = places > 0 && !n->stopped;
 
         n->places = places;
-        node_list_refill(n);
+        if (n->stopped || n->refilling)
+                node_list_refill(n);
         if (n->guarantee.wanting == wanting)
                 return;
+        if (n->guarantee.percent == 0) {
+                n->guarantee.wanting = wanting;
+                return;
+        }
         guarantee_set_wanting(&n->guarantee, wanting, n->policy->now_ns);
         node_list_due(n);
 }
@@ -357,7 +362,9 @@ static void node_configure_weight(PolicyNode *n) {
 static void node_configure_quota(PolicyNode *n) {
         if (n->stopped)
                 node_go(n);
+        n->policy->n_limited -= quota_is_limited(&n->quota);
         quota_configure(&n->quota, n->settings.max, n->settings.period_ns, n->policy->now_ns);
+        n->policy->n_limited += quota_is_limited(&n->quota);
         if (quota_is_limited(&n->quota) && quota_is_spent(&n->quota, n->policy->now_ns))
                 node_stop(n);
 }

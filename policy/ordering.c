@@ -34,8 +34,6 @@ static void alarm_update(AvlNode *n) {
 static void entity_set_alarm(PolicyEntity *e, uint64_t at_ns) {
         Policy *p = e->policy;
 
-        if (e->alarm_ns == at_ns)
-                return;
         if (e->alarm_ns != NSEC_INFINITY)
                 avl_remove(&p->alarms, &e->alarm_order);
         e->alarm_ns = at_ns;
@@ -59,8 +57,7 @@ static void order_call(PolicyEntity *e, order_call_t call) {
         Policy *p = e->policy;
 
         p->order.now_ns = p->now_ns;
-        if (call)
-                call(&p->order, &e->order);
+        call(&p->order, &e->order);
 }
 
 void entity_set_party(PolicyEntity *e, Party *party) {
@@ -80,17 +77,14 @@ void entity_order_init(PolicyEntity *e) {
 }
 
 void entity_order_end(PolicyEntity *e) {
-        entity_set_alarm(e, NSEC_INFINITY);
+        if (e->alarm_ns != NSEC_INFINITY)
+                entity_set_alarm(e, NSEC_INFINITY);
 }
 
 /* Without memory for a branch it stays in its tier. */
-static bool entity_follow_level(PolicyEntity *e) {
-        Tier *t = core_tier(e->policy, e->order.level);
-        Branch *to;
+static bool entity_change_tier(PolicyEntity *e, Tier *t) {
+        Branch *to = branch_get(e->node, t);
 
-        if (t == e->branch->tier)
-                return false;
-        to = branch_get(e->node, t);
         if (to)
                 entity_change_branch(e, to);
         return to;
@@ -103,9 +97,11 @@ static void entity_requeue(PolicyEntity *e) {
 }
 
 void entity_follow(PolicyEntity *e) {
-        bool moved = entity_follow_level(e);
+        Tier *t = core_tier(e->policy, e->order.level);
+        bool moved = t != e->branch->tier && entity_change_tier(e, t);
 
-        entity_set_alarm(e, e->order.alarm_ns);
+        if (e->alarm_ns != e->order.alarm_ns)
+                entity_set_alarm(e, e->order.alarm_ns);
         if (!moved && e->branch->tier->ranked && e->fair.state == FAIR_HERE && e->fair.vtime != e->order.rank)
                 entity_requeue(e);
 }
@@ -116,14 +112,20 @@ void entity_hint(PolicyEntity *e) {
 }
 
 void entity_enqueue(PolicyEntity *e) {
+        const OrderOps *ops = e->policy->ordering;
+
         e->order.here = true;
-        order_call(e, e->policy->ordering->enqueue);
+        if (ops->enqueue)
+                order_call(e, ops->enqueue);
         entity_follow(e);
 }
 
 void entity_dequeue(PolicyEntity *e) {
+        const OrderOps *ops = e->policy->ordering;
+
         e->order.here = false;
-        order_call(e, e->policy->ordering->dequeue);
+        if (ops->dequeue)
+                order_call(e, ops->dequeue);
 }
 
 void entity_charge(PolicyEntity *e, uint64_t ns) {
@@ -137,8 +139,6 @@ void entity_charge(PolicyEntity *e, uint64_t ns) {
 void core_charge_chosen(Policy *p, uint64_t ns) {
         PolicyEntity *e;
 
-        if (!p->ordering->charge)
-                return;
         DL_FOREACH2(p->chosen, e, chosen_next) {
                 if (e->blocked)
                         continue;
@@ -186,8 +186,6 @@ bool core_tick(Policy *p) {
         PolicyEntity *e, *next;
         bool any;
 
-        if (!p->ordering->tick)
-                return false;
         any = core_ring(p);
         DL_FOREACH_SAFE2(p->chosen, e, next, chosen_next)
                 if (entity_is_spent(e) && core_is_wanted(p)) {
@@ -201,7 +199,7 @@ uint64_t core_next_tick(const Policy *p) {
         const PolicyEntity *e, *first;
         uint64_t next = NSEC_INFINITY;
 
-        if (!p->ordering->tick || !core_is_wanted(p))
+        if (!core_is_wanted(p))
                 return NSEC_INFINITY;
         DL_FOREACH2(p->chosen, e, chosen_next)
                 if (!e->blocked && e->left_ns != NSEC_INFINITY) {

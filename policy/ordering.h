@@ -27,11 +27,13 @@ void entity_enqueue(PolicyEntity *e);
 void entity_dequeue(PolicyEntity *e);
 void entity_follow(PolicyEntity *e);
 
-/* Charges the chosen entities that are not blocked for `ns`; and one entity for its tail. */
+/* Charges the chosen entities that are not blocked for `ns`, by an ordering that has charge(); and one entity for its
+ * tail, by any. */
 void core_charge_chosen(Policy *p, uint64_t ns);
 void entity_charge(PolicyEntity *e, uint64_t ns);
 
-/* Calls tick() of entities whose budget is used up, or whose alarm has come. Returns whether there were any. */
+/* Of an ordering that has tick(): calls it for entities whose budget is used up, or whose alarm has come. Returns
+ * whether there were any. */
 bool core_tick(Policy *p);
 
 /* When the next tick is due; NSEC_INFINITY: none that matters. */

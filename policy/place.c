@@ -88,7 +88,8 @@ void entity_unchoose(PolicyEntity *e) {
 
         if (!e->chosen)
                 return;
-        entity_set_awaits_tail(e, false);
+        if (e->awaits_tail)
+                entity_set_awaits_tail(e, false);
         e->chosen = false;
         DL_DELETE2(p->chosen, e, chosen_prev, chosen_next);
         node_count_chosen(e->node, false);

@@ -9,11 +9,7 @@
 
 /* Tells an event of an entity that has no further values. */
 static void entity_tell(const PolicyEntity *e, PolicyEventKind kind, uint64_t now_ns) {
-        const Policy *p = e->policy;
-
-        if (likely(!p->tap))
-                return;
-        tap_event(p, &(PolicyEvent){.kind = kind, .at_ns = now_ns, .entity = e->id});
+        tap_event(e->policy, &(PolicyEvent){.kind = kind, .at_ns = now_ns, .entity = e->id});
 }
 
 int tapped_configure(Policy *p, const PolicyConfig *config, uint64_t now_ns) {
@@ -133,22 +129,26 @@ int tapped_entity_move(PolicyEntity *e, PolicyNode *to, uint64_t now_ns) {
 
 void tapped_entity_ready(PolicyEntity *e, uint64_t now_ns) {
         core_entity_ready(e, now_ns);
-        entity_tell(e, POLICY_EVENT_READY, now_ns);
+        if (unlikely(e->policy->tap))
+                entity_tell(e, POLICY_EVENT_READY, now_ns);
 }
 
 void tapped_entity_idle(PolicyEntity *e, uint64_t now_ns) {
         core_entity_idle(e, now_ns);
-        entity_tell(e, POLICY_EVENT_IDLE, now_ns);
+        if (unlikely(e->policy->tap))
+                entity_tell(e, POLICY_EVENT_IDLE, now_ns);
 }
 
 void tapped_entity_drained(PolicyEntity *e, uint64_t now_ns) {
         core_entity_drained(e, now_ns);
-        entity_tell(e, POLICY_EVENT_DRAINED, now_ns);
+        if (unlikely(e->policy->tap))
+                entity_tell(e, POLICY_EVENT_DRAINED, now_ns);
 }
 
 void tapped_entity_tail(PolicyEntity *e, uint64_t now_ns) {
         core_entity_tail(e, now_ns);
-        entity_tell(e, POLICY_EVENT_TAIL, now_ns);
+        if (unlikely(e->policy->tap))
+                entity_tell(e, POLICY_EVENT_TAIL, now_ns);
 }
 
 void tapped_outside(Policy *p, int level, uint64_t now_ns) {

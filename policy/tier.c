@@ -7,20 +7,18 @@
 #include "tier.h"
 
 static void tier_set_put(TierSet *s, size_t i, bool in) {
-        uint64_t bit = UINT64_C(1) << (i % CORE_WORD_BITS);
+        uint64_t bit = UINT64_C(1) << (i % CORE_WORD_BITS), word = UINT64_C(1) << (i / CORE_WORD_BITS);
+        uint64_t *w = s->words + i / CORE_WORD_BITS;
 
-        if (in)
-                s->words[i / CORE_WORD_BITS] |= bit;
-        else
-                s->words[i / CORE_WORD_BITS] &= ~bit;
+        *w = in ? *w | bit : *w & ~bit;
+        s->filled = *w != 0 ? s->filled | word : s->filled & ~word;
 }
 
 Tier *core_highest(const Policy *p, const TierSet *s) {
-        for (size_t w = ELEMENTSOF(s->words); w-- > 0;)
-                if (s->words[w] != 0)
-                        return p->tiers + w * CORE_WORD_BITS +
-                                        (CORE_WORD_BITS - 1 - (unsigned) __builtin_clzll(s->words[w]));
-        return NULL;
+        if (s->filled == 0)
+                return NULL;
+        size_t w = CORE_WORD_BITS - 1 - (unsigned) __builtin_clzll(s->filled);
+        return p->tiers + w * CORE_WORD_BITS + (CORE_WORD_BITS - 1 - (unsigned) __builtin_clzll(s->words[w]));
 }
 
 void core_note_tier(Tier *t) {
@@ -35,8 +33,4 @@ uint64_t tier_slice(const Tier *t) {
         const Policy *p = t->root.node->policy;
 
         return p->ordering->slice ? p->ordering->slice(&p->order, core_level_of(p, t)) : p->config.timeslice_ns;
-}
-
-bool core_is_outranked(const Policy *p, const Tier *t) {
-        return core_level_of(p, t) < p->outside_level;
 }

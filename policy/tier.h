@@ -21,4 +21,6 @@ void core_note_tier(Tier *t);
 uint64_t tier_slice(const Tier *t);
 
 /* Whether an entity of a higher level has another device: PolicyOps.outside(). */
-bool core_is_outranked(const Policy *p, const Tier *t);
+static inline bool core_is_outranked(const Policy *p, const Tier *t) {
+        return core_level_of(p, t) < p->outside_level;
+}

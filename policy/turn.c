@@ -37,8 +37,6 @@ static void turn_set_branch(Policy *p, Branch *b) {
 }
 
 void core_continue_turn(Policy *p) {
-        if (!p->guaranteed)
-                return;
         if (p->now_ns < p->turn_until_ns && !node_is_stopped(p->guaranteed))
                 turn_set_branch(p, node_highest(p->guaranteed));
         else

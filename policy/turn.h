@@ -7,7 +7,7 @@
 
 #include "core.h"
 
-/* Called before choosing: continues the turn with the node's highest branch, or ends it. */
+/* Called before choosing, while a node has a turn: continues it with the node's highest branch, or ends it. */
 void core_continue_turn(Policy *p);
 
 /* Called after choosing: begins a turn if one is due. Returns whether to choose again. */

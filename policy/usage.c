@@ -67,33 +67,34 @@ static bool entity_is_kept_for(const PolicyEntity *e) {
         return (e->kept || (p->lingering && p->linger == e)) && core_is_wanted(p);
 }
 
+/* Adds `ns` in the entity's present state. */
+static void entity_add_usage(const PolicyEntity *e, uint64_t ns, PolicyUsage *u) {
+        const Policy *p = e->policy;
+        bool runs = e->ready && e->grant.verdict == VERDICT_RUN;
+
+        if (!e->ready && !e->draining) {
+                if ((e->kept || p->lingering) && entity_is_kept_for(e))
+                        u->kept_ns += ns;
+        } else if (runs ? !p->draining || !entity_is_blocked(e) : e->draining && entity_has_tail(e))
+                u->run_ns += ns;
+        else if (e->ready) {
+                u->wait_ns += ns;
+                if (runs || e->awaits_tail)
+                        u->drain_wait_ns += ns;
+        }
+}
+
 PolicyUsage entity_usage_at(const PolicyEntity *e, uint64_t now_ns) {
         PolicyUsage u = e->usage;
-        uint64_t ns = ns_sub(now_ns, e->accounted_ns);
 
-        if (ns == 0)
-                return u;
-        if (!e->ready && !e->draining) {
-                u.kept_ns += entity_is_kept_for(e) ? ns : 0;
-                return u;
-        }
-        if (!e->ready) {
-                u.run_ns += entity_has_tail(e) ? ns : 0;
-                return u;
-        }
-        if (e->grant.verdict == VERDICT_RUN ? !entity_is_blocked(e) : entity_has_tail(e)) {
-                u.run_ns += ns;
-                return u;
-        }
-        u.wait_ns += ns;
-        if (e->grant.verdict == VERDICT_RUN || e->awaits_tail)
-                u.drain_wait_ns += ns;
+        entity_add_usage(e, ns_sub(now_ns, e->accounted_ns), &u);
         return u;
 }
 
-void entity_account(PolicyEntity *e) {
-        e->usage = entity_usage_at(e, e->policy->now_ns);
-        e->accounted_ns = e->policy->now_ns;
+void entity_settle(PolicyEntity *e, uint64_t until_ns) {
+        if (until_ns > e->accounted_ns)
+                entity_add_usage(e, until_ns - e->accounted_ns, &e->usage);
+        e->accounted_ns = until_ns;
 }
 
 static bool core_is_busy(const Policy *p) {
@@ -118,11 +119,6 @@ PolicyDeviceUsage core_usage_at(const Policy *p, uint64_t now_ns) {
         else
                 u.idle_ns += ns;
         return u;
-}
-
-static void entity_settle(PolicyEntity *e, uint64_t until_ns) {
-        e->usage = entity_usage_at(e, until_ns);
-        e->accounted_ns = until_ns;
 }
 
 /* An entity that waits to drain is settled when it moves up. */

@@ -7,9 +7,15 @@
 
 #include "core.h"
 
-/* entity_account() adds the time so far to the entity's usage; it is called before `ready` or the reported verdict
- * changes. entity_usage_at() returns the usage at `now_ns`. */
-void entity_account(PolicyEntity *e);
+/* Adds the time until then to the entity's usage. */
+void entity_settle(PolicyEntity *e, uint64_t until_ns);
+
+/* Called before `ready` or the reported verdict changes. */
+static inline void entity_account(PolicyEntity *e) {
+        entity_settle(e, e->policy->now_ns);
+}
+
+/* The entity's usage at `now_ns`. */
 PolicyUsage entity_usage_at(const PolicyEntity *e, uint64_t now_ns);
 
 /* The device's usage at `now_ns`. */
