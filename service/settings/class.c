@@ -4,6 +4,7 @@
  * Classes: reading them
  */
 
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "class.h"
@@ -48,7 +49,12 @@ static int type_percent(const char *value, const ConfItem *item, void *data) {
         return 0;
 }
 
-const ConfType conf_type_percent = {"a percentage (\"25%\"), or infinity", type_percent, NULL};
+static const char *format_percent(char *buf, size_t size, int64_t limit) {
+        (void) snprintf(buf, size, "%" PRIi64 "%%", limit);
+        return buf;
+}
+
+const ConfType conf_type_percent = {"a percentage (\"25%\"), or infinity", type_percent, format_percent};
 
 static const ConfItem class_items[] = {
                 [SETTINGS_CLASS] = CONF_ITEM("Description", conf_type_string, Class, description, 0, 0),

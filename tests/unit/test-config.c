@@ -368,12 +368,12 @@ static void test_classes(void **state) {
         put(ETC "/classes.d/with space.class", "[Class]\nPriority=1\n");
         put(ETC "/classes.d/bad.class",
                         "[Class]\nPriority=256\nWeight=0\nThreshold=65536\nPreemption=9\nNonesuch=9\n"
-                        "[Matches]\nUnit=x\n");
+                        "[Matches]\nUnit=x\n[Class]\nMin=101%\n");
         put(ETC "/classes.d/notes.txt", "not a class");
         _cleanup_(config_freep)
         Config *c = load(NULL);
 
-        assert_int_equal(n_problems, 7);
+        assert_int_equal(n_problems, 8);
         assert_non_null(strstr(problems, ETC "/classes.d/with space.class:0: The file's name is no name for a class"));
         assert_non_null(strstr(problems, ETC "/classes.d/bad.class:2: Priority=256 is out of range (-255 to 255)"));
         assert_non_null(strstr(problems, ETC "/classes.d/bad.class:3: Weight=0 is out of range (1 to 10000)"));
@@ -382,6 +382,7 @@ static void test_classes(void **state) {
                         ETC "/classes.d/bad.class:5: Preemption=9 is not one of auto, off, 1, 2, 3 and privileged"));
         assert_non_null(strstr(problems, ETC "/classes.d/bad.class:6: Unknown key Nonesuch="));
         assert_non_null(strstr(problems, ETC "/classes.d/bad.class:7: Unknown section [Matches]"));
+        assert_non_null(strstr(problems, ETC "/classes.d/bad.class:10: Min=101% is out of range (0% to 100%)"));
 
         assert_int_equal(c->classes.n, 4);
         assert_string_equal(c->classes.classes[0].name, "bad");
