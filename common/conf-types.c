@@ -22,11 +22,6 @@ static const char *format_span(char *buf, size_t size, int64_t limit) {
         return format_nsec(buf, size, (uint64_t) limit);
 }
 
-static const char *format_percent(char *buf, size_t size, int64_t limit) {
-        (void) snprintf(buf, size, "%" PRIi64 "%%", limit / 100);
-        return buf;
-}
-
 static int type_bool(const char *value, const ConfItem *item, void *data) {
         int r = parse_bool(value);
         if (r < 0)
@@ -79,28 +74,6 @@ static int type_usec(const char *value, const ConfItem *item, void *data) {
         return 0;
 }
 
-static int type_size(const char *value, const ConfItem *item, void *data) {
-        uint64_t v;
-        int r = parse_size(value, &v);
-        if (r < 0)
-                return r;
-        if (v < (uint64_t) item->min || v > (uint64_t) item->max)
-                return -ERANGE;
-        *(uint64_t *) data = v;
-        return 0;
-}
-
-static int type_permyriad(const char *value, const ConfItem *item, void *data) {
-        uint32_t v;
-        int r = parse_permyriad(value, (uint32_t) MIN(item->max, (int64_t) UINT32_MAX), &v);
-        if (r < 0)
-                return r;
-        if (v < item->min)
-                return -ERANGE;
-        *(uint32_t *) data = v;
-        return 0;
-}
-
 static int type_string(const char *value, const ConfItem *item, void *data) {
         size_t n = strlen(value);
 
@@ -117,6 +90,4 @@ const ConfType conf_type_int = {"a whole number", type_int, format_number};
 const ConfType conf_type_uint = {"a whole number, 0 or greater", type_uint, format_number};
 const ConfType conf_type_nsec = {"a time span (\"250us\", \"5ms\", \"1min 30s\")", type_nsec, format_span};
 const ConfType conf_type_usec = {"a time span in whole microseconds (\"250us\", \"1ms\")", type_usec, format_span};
-const ConfType conf_type_size = {"a size in bytes (\"64K\", \"1G\")", type_size, format_number};
-const ConfType conf_type_permyriad = {"a percentage (\"25%\", at most two decimals)", type_permyriad, format_percent};
 const ConfType conf_type_string = {"printable UTF-8 text that fits", type_string, NULL};

@@ -13,6 +13,4 @@ extern const ConfType conf_type_int;       /* int */
 extern const ConfType conf_type_uint;      /* uint32_t */
 extern const ConfType conf_type_nsec;      /* uint64_t, nanoseconds, from a time span */
 extern const ConfType conf_type_usec;      /* uint32_t, microseconds, from a time span that is a whole number of them */
-extern const ConfType conf_type_size;      /* uint64_t, bytes */
-extern const ConfType conf_type_permyriad; /* uint32_t, 1/10000, from a percentage */
 extern const ConfType conf_type_string;    /* char[], printable UTF-8 */

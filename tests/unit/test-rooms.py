@@ -117,7 +117,7 @@ class OtherTree(unittest.TestCase):
             # An object belongs to the tests if it is below tests/, wherever its source is.
             output = f"{'tests/' if name.parts[0] == 'tests' else ''}{str(name).replace('/', '_')}.o"
             (build / output).parent.mkdir(exist_ok=True)
-            compiler = ["cc", "-fvisibility=hidden", "-I", self.top]
+            compiler = ["cc", "-g", "-fvisibility=hidden", "-I", self.top]
             subprocess.run([*compiler, "-c", source, "-o", build / output], check=True)
             commands.append({"directory": str(build), "file": f"../{name}", "output": output})
         (build / "compile_commands.json").write_text(json.dumps(commands), encoding="utf-8")
@@ -310,6 +310,13 @@ class OtherTree(unittest.TestCase):
         self.replace("low/low.c", "return n;", "return n + low_hook();")
         self.check(calls=True)
         self.replace("low/low.c", "low_hook();", "((int (*)(void)) low_hook)();")
+        self.check(calls=True)
+
+    def test_data_that_nothing_uses(self):
+        """What debuggers are told of it is no use."""
+        self.replace("low/low.c", "int low_call", "extern const int low_data;\nconst int low_data = 3;\n\nint low_call")
+        self.check("low/low.c: nothing in the product uses low_data", calls=True)
+        self.replace("low/low.c", "return n;", "return n + *(&low_data + n);")
         self.check(calls=True)
 
     def test_export_that_only_tests_use(self):
