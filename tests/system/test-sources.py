@@ -299,27 +299,27 @@ class Sources(Case):
 
     CASES = {
         "xschedctl set, writing properties": override,
-        "the same, for what is one's own": owner,
-        "user.xsched. of a cgroup of root's": attribute_of_root,
-        "user.xsched. of a cgroup of a user's": attribute_of_user,
+        "the same, for the user's own groups, clients and queues": owner,
+        "user.xsched. of a cgroup that root owns": attribute_of_root,
+        "user.xsched. of a cgroup that a user owns": attribute_of_user,
         "user.xsched.lower. of any cgroup": attribute_that_lowers,
         "[X-XSched] of the system's units": unit_file,
         "Environment=, LogExtraFields= of the system's units": unit,
         "units of user managers": user_unit,
-        "[Match] by what root has named": match,
+        "[Match] by names that root has given": match,
         "[Match] by Executable=, or by names below a delegated unit": match_of_executable,
         "xschedctl run, CreateJob": job,
         "the same, by a user": job_of_user,
         "xschedctl hold, HoldPriority": hold,
-        "the same, for a user's processes, by himself": hold_of_user,
-        "slices and cgroups above, of these": slice,
+        "the same, by a user, for the user's own processes": hold_of_user,
+        "any of these of slices and cgroups above": slice,
         "the class default": default,
         "the process's environment, hints, PriorityHint": wish,
     }
 
     # Further cases of a row, each for all of ENGINES.
     OF_ENGINES = {
-        "[Match] by what root has named": engine_of_root,
+        "[Match] by names that root has given": engine_of_root,
         "[Match] by Executable=, or by names below a delegated unit": engine_of_user,
     }
 
