@@ -283,6 +283,8 @@ class XQueue:
             _call(name, self.handle, *values)
 
     def suspend(self) -> None:
+        """Holds the queue. A launch that waits keeps Python's lock unless its library releases the lock, which pyopencl
+        does not: then no thread of the program can resume the queue. So no thread may launch on it meanwhile."""
         _call("XQueueSuspend", self.handle, 0)
 
     def resume(self) -> None:
