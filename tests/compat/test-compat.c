@@ -248,6 +248,7 @@ static void test_deadlines(void **state) {
         submit(&late, data + 2);
         assert_ok(XQueueResume(late.xq, 0));
         assert_ptr_equal(fake_launched(2), data + 2);
+        fake_await_finish(2); /* its thread waits, and launches no more before that is over */
         submit(&late, data + 3);
         assert_ok(XQueueResume(soon.xq, 0));
         assert_ptr_equal(fake_launched(3), data + 1);
