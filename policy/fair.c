@@ -74,9 +74,10 @@ static int64_t fair_debt_max(const FairNode *n, uint64_t slice_ns) {
         return MAX(lag, debt);
 }
 
-/* V, rounded down. Moves the origin there, which keeps the sum small. */
+/* V, rounded down. Moves the origin there, which keeps the sum small. It is there already where no time has passed
+ * since the last call, which comes several times in an event. */
 static uint64_t fair_queue_vtime(FairQueue *q) {
-        if (q->weight > 0) {
+        if (q->weight > 0 && (q->sum < 0 || q->sum >= (fair_wide_t) q->weight)) {
                 fair_wide_t d = fair_divide(q->sum, q->weight);
 
                 if (d * (fair_wide_t) q->weight > q->sum)
