@@ -4,20 +4,21 @@
  * The edges: ready and idle, watch, dirty bits, eventfd, the untracked bit and its drain (common/page.h,
  * page_slot_begin() and its peers)
  *
- * Threads of one client launch on one slot, a device completes, the client's control thread drains on request; one
- * service watches or does not, reads the eventfd, takes the dirty bits and looks; it can be killed between any two of
- * its steps and started again on the same page (to be stopped is to be slow, which it may be anyway); the client can be
- * killed, too. One step here is one atomic access or one system call of the code.
+ * Threads of one client launch on one slot, a device completes their launches, and the client's control thread drains
+ * on request. One service watches the slot or does not, reads the eventfd, takes the dirty bits and looks. The service
+ * can be killed between any two of its steps and started again on the same page; a service that is stopped is a slow
+ * one, which the model has anyway. The client can be killed, too. One step here is one atomic access or one system call
+ * of the code.
  *
- * What is checked is belief: whenever nothing is under way (no message unread, nobody between two steps of an
- * operation), a service that watches the slot believes of it what is true, and no work is left that nobody counts and
- * nobody drains. And, under weak fairness, that it comes to believe it.
+ * The property is about what the service believes. Whenever nothing is under way (no message is unread, no thread is
+ * between two steps of an operation), a service that watches the slot believes the truth about it, and no work is left
+ * that is neither counted nor drained. Under weak fairness the service comes to believe the truth.
  *
- * The one slack that page.h allows is here, too: a launch that read `watch == 0` may be with the device uncounted after
- * the bit was cleared. It makes no belief wrong that concerns what is counted.
+ * The model has the one exception of page.h: a launch that read `watch == 0` may be on the device uncounted after the
+ * bit was cleared. What the service believes about counted launches is true all the same.
  *
- * Checked twice: one thread and every death, and (CROWD) two threads and none; the two together are more states than
- * they are worth, because death meets a thread only through the page.
+ * There are two runs: one thread with every death, and (CROWD) two threads without deaths. Both together have too many
+ * states, and would show no more, because a death affects a thread only through the page.
  *
  * `mutant` (from the environment) selects one deliberate error, to show that the properties can fail; 0 is the protocol
  * as it is. run-models.py knows them by these names.
@@ -28,9 +29,9 @@
 #define TAKE_BEFORE_READ   3 /* the service takes the dirty bits, then reads the eventfd */
 #define WATCH_READ_FIRST   4 /* the client reads watch, then counts its launch */
 #define IDLE_READ_FIRST    5 /* the client reads watch, then counts the completion */
-#define OPEN_UNCHECKED     6 /* who sets the untracked bit does not look at watch again */
-#define OPEN_EDGE_BY_FIRST 7 /* who takes the bit back forgets that the word may have become 0 in between */
-#define ADOPT_BY_DIRTY     8 /* a restarted service watches, and trusts the dirty bits for the rest */
+#define OPEN_UNCHECKED     6 /* a thread that sets the untracked bit does not look at watch again */
+#define OPEN_EDGE_BY_FIRST 7 /* a thread that clears the bit ignores that the word may have become 0 meanwhile */
+#define ADOPT_BY_DIRTY     8 /* a restarted service watches, and relies on the dirty bits for the rest */
 #define LOOK_NO_DRAIN      9 /* the service does not ask for a drain when it begins to watch */
 #define DRAIN_NO_EDGE     10 /* the end of a drain is not reported */
 
@@ -44,11 +45,11 @@ bool dirty;
 
 /* between the two */
 bool event; /* the eventfd is readable */
-bool knock; /* an 'l' lies in the lifeline */
+bool knock; /* an 'l' is unread in the lifeline */
 
 /* the client */
 byte counted, uncounted; /* launches with the device */
-bool drain;              /* a drain was asked for, and `ahead` launches are before it */
+bool drain;              /* a drain was requested, and `ahead` launches are before it */
 byte ahead;
 bool client_dead;
 byte busy; /* ghost: operations begun and not ended */
@@ -243,8 +244,8 @@ init {
         (service == ALIVE &&                                                                                \
                         ((watching && !client_dead && believed != READY) || (client_dead && believed)))
 #define STUCK (service == ALIVE && watching && !client_dead && untracked)
-/* A service that lives learns of every edge while it watches, and of the client's end; and what ran uncounted
- * before it watched is drained. */
+/* A living service learns of every edge while it watches, and of the client's end. Launches that ran uncounted before
+ * it watched are drained. */
 ltl learnt { [](WRONG -> <>!WRONG) }
 ltl drained { [](STUCK -> <>!STUCK) }
 #endif

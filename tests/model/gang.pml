@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Gangs that overlap on devices: nobody waits for ever (service/core/gang.h)
+ * Gangs that overlap on devices: none waits for ever (service/core/gang.h)
  *
  * Three gangs on three devices, each on two of them, in a ring: each pair of gangs shares a device, and no device
- * has all. Beside them somebody of higher priority on each device, who comes and goes as he likes, or stays. A step
- * is a turn of one device: its policy grants the device to one entity, and the verdicts of the gangs that are there
- * are decided anew. The gangs always have work, which is the worst case.
+ * has all. On each device there is also an entity of higher priority, which comes and goes at any time, or stays. A
+ * step is a turn of one device: its policy grants the device to one entity, and the verdicts of the gangs on it are
+ * decided anew. The gangs always have work, which is the worst case.
  *
- * A policy is modelled by what all of them promise: who is of higher priority has the device; equals take turns; and
- * who was held for STARVE turns is owed one, whatever the priorities. Time is the number of turns of a gang's lead.
+ * A policy is modelled by what all policies promise: an entity of higher priority has the device, equals take turns,
+ * and an entity that was held for STARVE turns is owed one, whatever the priorities. Time is the number of turns of a
+ * gang's lead.
  *
- * What is checked: a gang is held for no more than WAIT_MAX turns of its lead in a row, though other devices do what
- * they like meanwhile, or nothing. And, under weak fairness, that each runs again and again.
+ * The property: a gang is held for at most WAIT_MAX turns of its lead in a row, whatever other devices do meanwhile.
+ * Under weak fairness each gang runs again and again.
  *
  * `mutant` (from the environment) selects one deliberate error, to show that the properties can fail; 0 is the rule as
  * it is. run-models.py knows them by these names.
  */
 
 #define ALL_GRANTS    1 /* a gang waits until it has the grants of all its devices, and keeps those that it has */
-#define NO_END        2 /* who is of higher priority elsewhere holds a gang without end */
+#define NO_END        2 /* an entity of higher priority on another device holds a gang without end */
 #define GRANTS_FOLLOW 3 /* a policy leaves out gangs that are held */
-#define NO_FLOOR      4 /* nobody is owed a turn */
+#define NO_FLOOR      4 /* no entity is owed a turn */
 
 byte mutant = 0;
 
@@ -38,8 +39,8 @@ byte mutant = 0;
 
 byte grant[N] = NOBODY; /* of each device */
 byte last[N];           /* the gang that had it last */
-bool high[N];           /* somebody of higher priority has work there */
-byte unserved[N * N];   /* turns of a device since a gang's last there */
+bool high[N];           /* the entity of higher priority has work there */
+byte unserved[N * N];   /* turns of a device since the gang's last one on it */
 bool runs[N];
 byte held[N];   /* turns of the lead for which it has been held; up to STARVE */
 byte waited[N]; /* the same, up to WAIT_MAX + 1 */
@@ -47,7 +48,7 @@ byte waited[N]; /* the same, up to WAIT_MAX + 1 */
 #define UNSERVED(d, g) unserved[(d) * N + (g)]
 #define IS_THERE(d, g) (IS_ON(g, d) && (mutant != GRANTS_FOLLOW || runs[g] || waited[g] == 0))
 
-/* The next in turn of those that are there; only of those that are owed one, if `owed`. */
+/* The next gang of the device in turn; with `owed` only of those that are owed a turn. */
 inline choose(d, owed) {
         i = 1;
         do

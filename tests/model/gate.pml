@@ -3,17 +3,17 @@
 /*
  * The gate: hold, lease, release, escape, death and adoption (common/page.h, page_slot_wait() and its peers)
  *
- * Two threads of one client come to the gate of one slot again and again; one service holds, renews and releases; it
- * can be stopped, continued, killed and started again between any two of its steps, with the file-descriptor store (the
- * next instance adopts the page) or without (the lifeline hangs up, and the client escapes); the client can be killed,
- * too. One step here is one atomic access of the code, and sequential consistency is what page.h asks for.
+ * Two threads of one client come to the gate of one slot again and again. One service holds, renews and releases. The
+ * service can be stopped, continued, killed and started again between any two of its steps, with the file-descriptor
+ * store (the next instance adopts the page) or without it (the lifeline hangs up, and the client escapes). The client
+ * can be killed, too. One step here is one atomic access of the code; page.h asks for sequential consistency.
  *
  * Time is relative, so everything is checked for runs of any length: `lease` is the number of ticks left of the page's
  * lease, `until[t]` of the timeout that thread t took from it. Ticks come between any two steps.
  *
- * The generation in the verdict word is a 31 bit counter that does not wrap while a thread stands between two of its
- * instructions; so "the word is still what I loaded" is modelled as it is meant: `moved[t]` says that the word was
- * stored since thread t loaded it.
+ * The generation in the verdict word is a 31 bit counter, which does not wrap while a thread is between two of its
+ * instructions. So the model has a flag in its place: `moved[t]` says that the word was stored since thread t loaded
+ * it.
  *
  * `mutant` (from the environment) selects one deliberate error, to show that the properties can fail; 0 is the protocol
  * as it is. run-models.py knows them by these names.
@@ -21,17 +21,17 @@
 
 #define NO_GENERATION     1 /* FUTEX_WAIT compares only hold or run */
 #define WAITERS_FIRST     2 /* the service reads waiters before it stores the verdict */
-#define WAITERS_UNTOLD    3 /* a waiting thread does not say so */
-#define LEASE_NOT_REREAD  4 /* a timeout ends the wait, whatever the lease says by then */
+#define WAITERS_UNTOLD    3 /* a waiting thread does not count itself in waiters */
+#define LEASE_NOT_REREAD  4 /* a timeout ends the wait, even if the lease was renewed meanwhile */
 #define NO_TIMEOUT        5 /* the wait has no end of its own */
-#define HOLD_FIRST        6 /* the service holds first and leases afterwards */
+#define HOLD_FIRST        6 /* the service writes the hold first and the lease afterwards */
 #define EXPIRED_UNCHECKED 7 /* no second look at the word before "the lease has run out" */
 #define ADOPT_AS_FRESH    8 /* a restarted service takes an old slot for a new one */
-#define ADOPT_SILENTLY    9 /* a restarted service wakes only if the page says that somebody waits, before it stores */
+#define ADOPT_SILENTLY    9 /* a restarted service reads waiters before it stores, and wakes only if there are some */
 #define KICK_KEEPS_WORD  10 /* the escape wakes, but leaves the word as it was */
 
 #ifdef LIVENESS
-#define LEASE 1 /* to end at all is what matters there */
+#define LEASE 1 /* there it only matters that the lease ends */
 #else
 #define LEASE 2
 #endif
@@ -49,12 +49,12 @@ bool client_dead;
 bool moved[2];
 bool asleep[2];
 byte until[2];
-bool waiting[2]; /* ghost: asked to launch, not let through */
+bool waiting[2]; /* ghost: the thread wants to launch, and is not through */
 
 /* the service */
 mtype = { ALIVE, STOPPED, DEAD };
 mtype service = ALIVE;
-bool stored; /* the descriptors are in the store: its death is no hang-up */
+bool stored; /* the descriptors are in the store, so the service's death hangs nothing up */
 bool buried; /* an instance has ended */
 bool last;   /* the service's own copy of the verdict */
 bool leased; /* ghost: the hold in force was given a lease, and was not ended by a release */
@@ -74,7 +74,7 @@ inline wake() {
         }
 }
 
-/* What thread t took from the page means nothing any more (and one state less is to be told apart). */
+/* Resets what thread t has read from the page, so that there are fewer states. */
 inline forget(t) {
         moved[t] = true;
         until[t] = 0
@@ -100,7 +100,7 @@ look:                   atomic { word = hold; moved[t] = false };
                         fi;
                         if
                         :: d_step { until[t] == 0 && (mutant == EXPIRED_UNCHECKED || !moved[t]) ->
-                                /* A hold is passed only when it had its lease, and that is over. */
+                                /* A thread passes a hold only after the hold had its lease, and the lease is over. */
                                 assert(leased);
                                 forget(t)
                            };
@@ -165,7 +165,7 @@ inline set_run() {
         :: else
         fi;
         seen = false;
-        /* No lost wake-up: whoever was held is on its feet, without the lease's help. */
+        /* No lost wake-up: each thread that was held is awake, without the end of a lease. */
         assert(!asleep[0] && !asleep[1]);
         d_step { lease = 0; leased = false }
 }
@@ -187,7 +187,7 @@ inline adopt() {
                 wake();
                 last = false
         fi;
-        /* The page says what the service believes, and nobody sleeps over it. */
+        /* The page says what the service believes, and no thread sleeps while it says run. */
         assert(hold == last);
         assert(!asleep[0] && !asleep[1]);
         d_step { lease = 0; leased = false }
@@ -196,7 +196,7 @@ inline adopt() {
 #ifdef LIVENESS
 #define MAY_STOP provided (service != STOPPED)
 #else
-#define MAY_STOP /* to stop is to be slow: no other states */
+#define MAY_STOP /* a stopped service is a slow one: there are no other states */
 #endif
 
 proctype Service() MAY_STOP {
@@ -219,7 +219,7 @@ start:  {
         goto start
 }
 
-/* What happens to processes. */
+/* Deaths, stops and signals. */
 proctype Fate() {
         do
 #ifdef LIVENESS
@@ -236,7 +236,7 @@ proctype Fate() {
         od
 }
 
-/* The client's control thread: the lifeline hangs up when the service dies and nobody keeps the descriptors. */
+/* The client's control thread: the lifeline hangs up when the service dies and the descriptors are not in the store. */
 proctype Control() {
         {
                 service == DEAD && !stored;
@@ -246,7 +246,7 @@ proctype Control() {
                 :: else
                 fi;
                 wake();
-                /* Nobody sleeps from now on. */
+                /* No thread sleeps from now on. */
                 d_step { asleep[0] || asleep[1] -> assert(false) }
         } unless {
                 client_dead
@@ -261,7 +261,7 @@ proctype Clock() {
                 until[1] = (until[1] > 0 -> until[1] - 1 : 0);
                 asleep[0] = asleep[0] && (until[0] > 0 || mutant == NO_TIMEOUT);
                 asleep[1] = asleep[1] && (until[1] > 0 || mutant == NO_TIMEOUT);
-                /* Nobody waits for longer than the lease that stands in the page. */
+                /* No thread waits for longer than the lease in the page. */
                 assert(lease > 0 || (!asleep[0] && !asleep[1]))
            }
         od
@@ -275,7 +275,7 @@ init {
                 :: stored = false
                 fi;
                 run Thread(0);
-#ifndef LIVENESS /* that one of two is waited for in vain would be a safety matter: see set_run() */
+#ifndef LIVENESS /* a wait in vain for one of two threads would violate safety: see set_run() */
                 run Thread(1);
 #endif
                 run Service();
@@ -286,7 +286,7 @@ init {
 }
 
 #ifdef LIVENESS
-/* A service that is gone for good holds nobody for good; nor does one whose last word is run. */
+/* A service that is gone for good holds no thread for good; nor does one whose last verdict is run. */
 ltl freed { (<>[] (service != ALIVE)) -> [](waiting[0] -> <>!waiting[0]) }
 ltl released { (<>[] (!hold)) -> [](waiting[0] -> <>!waiting[0]) }
 #endif

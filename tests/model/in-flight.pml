@@ -3,25 +3,25 @@
 /*
  * The drained edge: what a held queue has in flight is over (common/page.h, page_slot_drained_edge() and its peers)
  *
- * Threads of one client count a launch, wait for room or at the gate while it is held, or pass; a wait may be given up;
- * a device completes what is in flight. One service holds, looks, is told, looks again, and lets go; it can be killed
- * between any two of its steps and started again on the same page, where it lets go first. One step here is one atomic
- * access or one system call of the code.
+ * Threads of one client count a launch, and then wait for room, wait at the gate while it is held, or pass. A wait may
+ * be given up. A device completes what is in flight. One service holds, looks, is told, looks again, and releases. The
+ * service can be killed between any two of its steps and started again on the same page, where it releases first. One
+ * step here is one atomic access or one system call of the code.
  *
- * What is checked: a service that comes to know that nothing is in flight is right at that moment; and whenever nothing
- * is under way, a service that waits to be told has something to wait for. And, under weak fairness, that it is told.
+ * The properties: when the service learns that nothing is in flight, that is true at that moment; and whenever nothing
+ * is under way, a service that waits to be told has something to wait for. Under weak fairness the service is told.
  *
  * `mutant` (from the environment) selects one deliberate error, to show that the properties can fail; 0 is the protocol
  * as it is. run-models.py knows them by these names.
  */
 
-#define COMPLETION_LOOKS_FIRST 1 /* a completion reads the verdict, then takes itself off outstanding */
-#define WAIT_NOT_LOOKED_AT     2 /* who begins to wait does not look whether that was the last that was missing */
-#define WAIT_LOOKS_FIRST       3 /* ... or looks, and then says that it waits */
+#define COMPLETION_LOOKS_FIRST 1 /* a completion reads the verdict, and subtracts itself from outstanding afterwards */
+#define WAIT_NOT_LOOKED_AT     2 /* a thread that begins to wait does not look whether anything is still in flight */
+#define WAIT_LOOKS_FIRST       3 /* ... or looks, and counts itself in waiters afterwards */
 #define LOOKS_TWICE            4 /* the service loads waiters, then outstanding */
 #define LOOK_BEFORE_HOLD       5 /* the service looks, then holds */
-#define GIVES_UP_COUNT_FIRST   6 /* who gives up his wait takes it off outstanding, then off waiters */
-#define END_OF_WAIT_UNTOLD     7 /* who gives up his wait does not look */
+#define GIVES_UP_COUNT_FIRST   6 /* a thread that gives up its wait leaves outstanding first, then waiters */
+#define END_OF_WAIT_UNTOLD     7 /* a thread that gives up its wait does not look */
 
 byte mutant = 0;
 
@@ -37,7 +37,7 @@ bool event;
 /* the client */
 byte flying; /* with the device */
 byte slack;  /* ghost: read run, not yet with the device */
-byte busy;   /* ghost: operations begun and not ended; a wait is none */
+byte busy;   /* ghost: operations begun and not ended; a wait does not count */
 
 /* the service */
 mtype = { ALIVE, DEAD };
@@ -47,7 +47,7 @@ bool draining; /* it holds, and waits to be told */
 
 #define LAUNCHES 3
 
-/* The rest of page_slot_drained_edge() after the verdict, `h`, was loaded; and the telling. */
+/* The rest of page_slot_drained_edge(), after it has loaded the verdict `h`, and the wake-up of the service. */
 inline look_and_tell(h, edge) {
         if
         :: d_step { h -> edge = (outstanding == waiters); h = false };
@@ -107,7 +107,7 @@ proctype Device() {
         od
 }
 
-/* page_slot_read_in_flight(). What it comes to know is so. */
+/* page_slot_read_in_flight(). What the service learns is true. */
 inline look() {
         if
         :: d_step { mutant == LOOKS_TWICE -> seen = waiters };
@@ -170,7 +170,7 @@ init {
 }
 
 #ifdef LIVENESS
-/* A service that lives, and waits for what is over, is told. */
+/* A living service that waits until nothing is in flight is told. */
 #define UNTOLD (service == ALIVE && hold && draining && flying == 0 && slack == 0)
 ltl told { [](UNTOLD -> <>!UNTOLD) }
 #endif
