@@ -121,7 +121,7 @@ class Queue:
 
     @contextlib.contextmanager
     def _native(self) -> Iterator[ctypes.c_void_p]:
-        """The C library's queue, which exists until the end of the block, whoever closes this one meanwhile."""
+        """The C library's queue, which exists until the end of the block, even if another thread closes this one."""
         if self._pid != os.getpid():
             raise ValueError("the queue is the parent's")
         with self._lock:

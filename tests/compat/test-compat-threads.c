@@ -71,7 +71,7 @@ static void *meddler(void *userdata) {
         return NULL;
 }
 
-/* XQueues come and go on one address, and are used by whoever finds their handles. */
+/* XQueues come and go on one address, while other threads use the handles that they find. */
 static void *maker(void *userdata) {
         static _Atomic XQueueHandle last;
         const char *address = userdata;

@@ -5,9 +5,9 @@
  *
  *   attacker [-d DEVICE] [-c CLIENTS] [-q QUEUES] [-n WAITERS] [-l LEVEL] MODE
  *
- * Registers CLIENTS clients with QUEUES queues each on the bus of $XSCHED_BUS_ADDRESS (the system's, if unset) as
- * whoever it is started, prepares its attack, says "ready" and attacks until its standard input ends or it is killed.
- * After "ready" it says nothing, and after the end of the input the one line "N", the number of times it struck.
+ * Registers CLIENTS clients with QUEUES queues each on the bus of $XSCHED_BUS_ADDRESS (the system's, if unset), as the
+ * user who has started it. Then it prepares its attack, says "ready", and attacks until its standard input ends or it
+ * is killed. After "ready" it says nothing, and after the end of the input the one line "N", how often it has attacked.
  *
  *   idle        no attack: the clients are registered, and rest
  *   spin        no attack: keeps a CPU busy, as a yardstick

@@ -18,7 +18,7 @@ INTERACTIVE, BATCH, IDLE = 50, -50, -200
 
 class Mapping(ClusterCase):
     def test_batch_step_and_extern(self):
-        """All processes of a job have its partition's class, whoever started them."""
+        """All processes of a job have its partition's class: those of its script, of its steps, and adopted ones."""
         job = self.sbatch("-p", "online", "-w", "n1", script=["{client} &", "srun {client} &", "wait"])
         batch, step = self.client_of_step(job, "batch"), self.client_of_step(job, "0")
         session, adopted = self.adopt(job)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * A directory that cannot be read to its end is no shorter directory: whoever reads one says that it failed
+ * A directory that cannot be read to its end is not taken for a shorter one: each reader says that it failed
  */
 
 #include <dlfcn.h>
