@@ -5,9 +5,9 @@
  */
 
 #include <dlfcn.h>
-#include <link.h>
 #include <stdatomic.h>
 
+#include "common/object-range.h"
 #include "shim/cuda/cuda-libc.h"
 #include "shim/cuda/cuda-next.h"
 
@@ -37,7 +37,7 @@ typedef struct Known {
 typedef struct Library {
         Known known[KNOWN_SIZE];
         CudaAny next[_CUDA_ENTRY_MAX];
-        uintptr_t begin, end;
+        ObjectRange range;
 } Library;
 
 static _Atomic(Library *) library;
@@ -78,24 +78,6 @@ static size_t known_slot(const Library *l, const void *address) {
         return i;
 }
 
-static int note_range(struct dl_phdr_info *info, size_t size, void *userdata) {
-        Library *l = userdata;
-        uintptr_t inside = (uintptr_t) l->next[CUDA_cuLaunchKernel], begin = UINTPTR_MAX, end = 0;
-
-        for (unsigned i = 0; i < info->dlpi_phnum; i++) {
-                if (info->dlpi_phdr[i].p_type != PT_LOAD)
-                        continue;
-                uintptr_t at = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
-                begin = MIN(begin, at);
-                end = MAX(end, at + info->dlpi_phdr[i].p_memsz);
-        }
-        if (inside < begin || inside >= end)
-                return 0;
-        l->begin = begin;
-        l->end = end;
-        return 1;
-}
-
 static void note_entry(Library *l, CudaEntry e, void *address) {
         l->next[e] = (CudaAny) (uintptr_t) (address ?: (void *) (uintptr_t) no_function);
         if (!address)
@@ -116,7 +98,7 @@ static Library *find_library(void) {
                 return NULL;
         for (CudaEntry e = 0; e < CUDA_dlsym; e++)
                 note_entry(l, e, lookup(handle, names[e]));
-        (void) dl_iterate_phdr(note_range, l);
+        (void) object_range_find((uintptr_t) l->next[CUDA_cuLaunchKernel], &l->range);
         if (!atomic_compare_exchange_strong(&library, &first, l)) {
                 free(l);
                 return first;
@@ -146,7 +128,7 @@ bool cuda_is_there(void) {
 static bool is_given(const Library *l, const void *address, const void *caller) {
         uintptr_t at = (uintptr_t) address, from = (uintptr_t) caller;
 
-        return at >= l->begin && at < l->end && (from < l->begin || from >= l->end);
+        return at >= l->range.begin && at < l->range.end && (from < l->range.begin || from >= l->range.end);
 }
 
 bool cuda_is_given(const void *address, const void *caller) {

@@ -16,30 +16,13 @@
 #include <string.h>
 
 #include "common/macro.h"
+#include "common/object-range.h"
 
 typedef struct HipFound {
-        uintptr_t begin, end; /* of the caller's library */
+        ObjectRange range; /* of the caller's library */
         void *function;
         struct HipFound *next;
 } HipFound;
-
-static int find_range(struct dl_phdr_info *info, size_t size, void *userdata) {
-        HipFound *f = userdata;
-        uintptr_t begin = UINTPTR_MAX, end = 0;
-
-        for (ElfW(Half) i = 0; i < info->dlpi_phnum; i++) {
-                const ElfW(Phdr) *p = info->dlpi_phdr + i;
-                if (p->p_type != PT_LOAD)
-                        continue;
-                begin = MIN(begin, (uintptr_t) (info->dlpi_addr + p->p_vaddr));
-                end = MAX(end, (uintptr_t) (info->dlpi_addr + p->p_vaddr + p->p_memsz));
-        }
-        if (f->begin < begin || f->begin >= end)
-                return 0;
-        f->begin = begin;
-        f->end = end;
-        return 1;
-}
 
 static int find_runtime(struct dl_phdr_info *info, size_t size, void *userdata) {
         const char *slash = strrchr(strempty(info->dlpi_name), '/');
@@ -83,12 +66,12 @@ static void *look_up(const char *name, const void *caller) {
 }
 
 static void remember(HipCell *cell, const void *caller, void *function) {
-        HipFound found = {.begin = (uintptr_t) caller, .function = function}, *f;
+        ObjectRange range;
+        HipFound *f;
 
-        if (dl_iterate_phdr(find_range, &found) == 0 || !(f = malloc(sizeof(*f))))
+        if (!object_range_find((uintptr_t) caller, &range) || !(f = malloc(sizeof(*f))))
                 return;
-        *f = found;
-        f->next = atomic_load(&cell->found);
+        *f = (HipFound){.range = range, .function = function, .next = atomic_load(&cell->found)};
         while (!atomic_compare_exchange_weak(&cell->found, &f->next, f))
                 ;
 }
@@ -113,7 +96,7 @@ void *hip_next(HipCell *cell, const void *caller) {
         if (likely(function))
                 return function;
         for (const HipFound *f = atomic_load_explicit(&cell->found, memory_order_acquire); f; f = f->next)
-                if (at >= f->begin && at < f->end)
+                if (at >= f->range.begin && at < f->range.end)
                         return f->function;
         return find(cell, caller);
 }

@@ -15,6 +15,7 @@
 #include <stdatomic.h>
 
 #include "common/macro.h"
+#include "common/object-range.h"
 
 /* musl has none. */
 #pragma weak dladdr1
@@ -262,47 +263,29 @@ static void places_forget(void) {
 #define LIBRARIES_MAX 64U
 
 typedef struct Library {
-        uintptr_t begin, end;
+        ObjectRange range;
         uint64_t number;
         _Atomic bool valid;
 } Library;
 
 static _Atomic(Library *) libraries[LIBRARIES_MAX];
 
-static int find_range(struct dl_phdr_info *info, size_t size, void *userdata) {
-        Library *l = userdata;
-        uintptr_t begin = UINTPTR_MAX, end = 0;
-
-        for (ElfW(Half) i = 0; i < info->dlpi_phnum; i++) {
-                const ElfW(Phdr) *p = info->dlpi_phdr + i;
-                if (p->p_type != PT_LOAD)
-                        continue;
-                begin = MIN(begin, (uintptr_t) (info->dlpi_addr + p->p_vaddr));
-                end = MAX(end, (uintptr_t) (info->dlpi_addr + p->p_vaddr + p->p_memsz));
-        }
-        if (l->begin < begin || l->begin >= end)
-                return 0;
-        l->begin = begin;
-        l->end = end;
-        return 1;
-}
-
 static void library_remember(const void *caller, uint64_t number) {
-        Library found = {.begin = (uintptr_t) caller, .number = number, .valid = true};
+        ObjectRange range;
 
-        if (dl_iterate_phdr(find_range, &found) == 0)
+        if (!object_range_find((uintptr_t) caller, &range))
                 return;
         _cleanup_free_ Library *copy = malloc(sizeof(*copy));
         if (!copy)
                 return;
-        memcpy(copy, &found, sizeof(*copy));
+        *copy = (Library){.range = range, .number = number, .valid = true};
         for (size_t i = 0; i < LIBRARIES_MAX; i++) {
                 Library *known = NULL;
                 if (atomic_compare_exchange_strong(&libraries[i], &known, copy)) {
                         copy = NULL;
                         return;
                 }
-                if (known->begin == found.begin && known->end == found.end && known->number == number) {
+                if (known->range.begin == range.begin && known->range.end == range.end && known->number == number) {
                         atomic_store(&known->valid, true);
                         return;
                 }
@@ -314,7 +297,7 @@ static uint64_t library_number(uintptr_t address) {
                 Library *l = atomic_load_explicit(&libraries[i], memory_order_acquire);
                 if (!l)
                         break;
-                if (address >= l->begin && address < l->end && atomic_load(&l->valid))
+                if (address >= l->range.begin && address < l->range.end && atomic_load(&l->valid))
                         return l->number;
         }
         return 0;
