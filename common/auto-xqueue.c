@@ -37,7 +37,7 @@ static void tell(Complain complain, const char *variable, const char *value, con
 
         if (!complain)
                 return;
-        int n = snprintf(line, sizeof(line), "xsched: %s=%.64s is ignored: it is to be %s\n", variable, value, wanted);
+        int n = snprintf(line, sizeof(line), "xsched: %s=%.64s is ignored: expected %s\n", variable, value, wanted);
         for (int i = 0; i < n - 1; i++) /* one line, whatever the value is */
                 if ((unsigned char) line[i] < ' ' || line[i] == 0x7f)
                         line[i] = '?';
@@ -96,7 +96,7 @@ void auto_xqueue_read(AutoXQueue *ret, Complain complain) {
         if (a.policy > 0)
                 a.scheduler = AUTO_XQUEUE_LCL;
         else if (scheduler == AUTO_XQUEUE_LCL)
-                tell(complain, "XSCHED_SCHEDULER", "LCL", "beside XSCHED_POLICY");
+                tell(complain, "XSCHED_SCHEDULER", "LCL", "XSCHED_POLICY beside it");
         else if (scheduler == AUTO_XQUEUE_GLB)
                 a.scheduler = scheduler;
 

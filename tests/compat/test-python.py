@@ -324,7 +324,7 @@ class Hints(Priorities, Case):
 
     def test_environment(self):
         """XSched's variables apply, but cannot raise a priority. A value out of range is reported once and ignored."""
-        said = "XSCHED_AUTO_XQUEUE_DEADLINE=0 is ignored: it is to be 1 or more\n"
+        said = "XSCHED_AUTO_XQUEUE_DEADLINE=0 is ignored: expected 1 or more\n"
         for priority, expected in (("-12", -12), ("200", 0)):
             s = Script(
                 self,
@@ -352,9 +352,9 @@ class Hints(Priorities, Case):
     def test_ignored_values(self):
         """Each is one line, and no line gets into a file of the program's."""
         says = {
-            ("XSCHED_SCHEDULER", "A\nB\x1b[31m"): "A?B?[31m is ignored: it is to be APP, LCL or GLB",
-            ("XSCHED_SCHEDULER", "LCL"): "LCL is ignored: it is to be beside XSCHED_POLICY",
-            ("XSCHED_AUTO_XQUEUE_PRIORITY", "nan"): "nan is ignored: it is to be -256..255",
+            ("XSCHED_SCHEDULER", "A\nB\x1b[31m"): "A?B?[31m is ignored: expected APP, LCL or GLB",
+            ("XSCHED_SCHEDULER", "LCL"): "LCL is ignored: expected XSCHED_POLICY beside it",
+            ("XSCHED_AUTO_XQUEUE_PRIORITY", "nan"): "nan is ignored: expected -256..255",
         }
         for (name, value), line in says.items():
             s = Script(self, "xsched.Queue('test:0')", **{name: value})
