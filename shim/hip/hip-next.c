@@ -10,12 +10,12 @@
 #include "shim/hip/hip-next.h"
 
 #include <dlfcn.h>
-#include <link.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/macro.h"
+#include "common/object-open.h"
 #include "common/object-range.h"
 
 typedef struct HipFound {
@@ -23,22 +23,6 @@ typedef struct HipFound {
         void *function;
         struct HipFound *next;
 } HipFound;
-
-static int find_runtime(struct dl_phdr_info *info, size_t size, void *userdata) {
-        const char *slash = strrchr(strempty(info->dlpi_name), '/');
-
-        if (!startswith(slash ? slash + 1 : strempty(info->dlpi_name), "libamdhip64"))
-                return 0;
-        *(char **) userdata = strdup(info->dlpi_name);
-        return 1;
-}
-
-static void *open_any_runtime(void) {
-        _cleanup_free_ char *path = NULL;
-
-        (void) dl_iterate_phdr(find_runtime, &path);
-        return path ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
-}
 
 /* Keeps the library of the function loaded. */
 static void keep(const void *function) {
@@ -58,7 +42,7 @@ static void *look_up(const char *name, const void *caller) {
                 function = dlsym(library, name);
                 (void) dlclose(library);
         }
-        if (!function && (library = open_any_runtime()))
+        if (!function && (library = object_open("libamdhip64")))
                 function = dlsym(library, name);
         if (function)
                 keep(function);

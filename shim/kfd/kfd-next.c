@@ -15,6 +15,7 @@
 #include <stdatomic.h>
 
 #include "common/macro.h"
+#include "common/object-open.h"
 #include "common/object-range.h"
 
 /* musl has none. */
@@ -131,21 +132,6 @@ static struct link_map *bound_runtime(const struct link_map *caller) {
         return found;
 }
 
-static int find_runtime(struct dl_phdr_info *info, size_t size, void *userdata) {
-        const char *slash = strrchr(strempty(info->dlpi_name), '/');
-        if (!startswith(slash ? slash + 1 : strempty(info->dlpi_name), "libhsa-runtime64"))
-                return 0;
-        *(char **) userdata = strdup(info->dlpi_name);
-        return 1;
-}
-
-static void *any_runtime(void) {
-        _cleanup_free_ char *path = NULL;
-
-        (void) dl_iterate_phdr(find_runtime, &path);
-        return path ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
-}
-
 static bool has_runtime(void *handle) {
         return handle && dlsym(handle, PROBE);
 }
@@ -194,7 +180,7 @@ static Function find(void *handle, void *own, void **any, const char *name) {
         if (!f && own)
                 f = dlsym(own, name);
         if (!f && !*any)
-                *any = any_runtime();
+                *any = object_open("libhsa-runtime64");
         return (Function) (uintptr_t) (f || !*any ? f : dlsym(*any, name));
 }
 

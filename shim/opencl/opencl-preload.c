@@ -13,10 +13,10 @@
  */
 
 #include <dlfcn.h>
-#include <link.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "common/object-open.h"
 #include "opencl-hooks.h"
 #include "opencl-layer.h"
 #include "shim/opencl/opencl-launch.h"
@@ -47,14 +47,6 @@ static _Atomic(const cl_icd_dispatch *) dispatch; /* `native` or `hooked`, once 
 
 /* --- finding the library --- */
 
-static int find_loaded(struct dl_phdr_info *info, size_t size, void *userdata) {
-        const char *slash = strrchr(strempty(info->dlpi_name), '/');
-        if (!startswith(slash ? slash + 1 : strempty(info->dlpi_name), "libOpenCL"))
-                return 0;
-        *(char **) userdata = strdup(info->dlpi_name);
-        return 1;
-}
-
 /* The library stays loaded for ever, because our functions call into it. */
 static void *native_handle(void) {
         static const char *const names[] = {"libOpenCL.so.1", "libOpenCL.so"};
@@ -64,10 +56,7 @@ static void *native_handle(void) {
                         return handle;
         }
 
-        /* Finds a copy with another name, as in Python wheels. */
-        _cleanup_free_ char *path = NULL;
-        (void) dl_iterate_phdr(find_loaded, &path);
-        return path ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+        return object_open("libOpenCL"); /* a copy with another name, as in Python wheels */
 }
 
 static OpenclFunction native_function(void *handle, const char *name) {
