@@ -31,7 +31,7 @@ bool policy_is_by_process(const PolicyOps *ops) {
 
 const PolicyOps *policy_find(const char *name) {
         for (const PolicyOps *const *p = policy_all; *p; p++)
-                if (streq((*p)->name, name))
+                if (strcasecmp((*p)->name, name) == 0)
                         return *p;
         return NULL;
 }

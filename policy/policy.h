@@ -291,5 +291,5 @@ bool policy_is_global(const PolicyOps *ops);
  * an entity, with all its queues. */
 bool policy_is_by_process(const PolicyOps *ops);
 
-/* NULL when there is no such policy. */
+/* NULL when there is no such policy. XSched writes the names in capitals, so the case does not matter. */
 const PolicyOps *policy_find(const char *name);

@@ -262,9 +262,7 @@ int replay_ask(Replay *p, const char *policy, char *const *params, size_t n_para
                 size_t n_sets) {
         PolicyConfig config = POLICY_CONFIG_DEFAULT;
 
-        for (const PolicyOps *const *o = policy_all; policy && *o; o++)
-                if (strcasecmp((*o)->name, policy) == 0) /* XSched writes them in capitals */
-                        p->otherwise.ops = *o;
+        p->otherwise.ops = policy ? policy_find(policy) : NULL;
         if (policy && !p->otherwise.ops)
                 return say(p, -EINVAL, "--policy=%s: there is no such policy", policy);
         p->otherwise.params = params;

@@ -4,7 +4,6 @@
  * policy, hint: `set` and `show` under the names that XSched's users know
  */
 
-#include <ctype.h>
 #include <stdio.h>
 
 #include "tools/xschedctl/xschedctl-target.h"
@@ -26,8 +25,8 @@ static int show_policy(Ctl *c, char *target) {
         return verb_show(c, 1, (char *[]){target, NULL});
 }
 
-/* Sets policy=NAME for NAME, with further settings after it. XSched writes the names in capitals. An empty NAME, such
- * as a variable that is not set, would take the policy back. */
+/* Sets policy=NAME for NAME, with further settings after it. An empty NAME, such as a variable that is not set, would
+ * take the policy back. */
 static int set_policy(Ctl *c, char *target, int argc, char *argv[]) {
         _cleanup_free_ char **words = calloc((size_t) argc + 2, sizeof(*words));
         _cleanup_free_ char *name = NULL;
@@ -45,8 +44,6 @@ static int set_policy(Ctl *c, char *target, int argc, char *argv[]) {
                         name = NULL;
                         return ctl_fail("out of memory");
                 }
-                for (char *p = name; is_name && *p; p++)
-                        *p = (char) tolower((unsigned char) *p);
                 words[n++] = is_name ? name : argv[i];
         }
         return verb_set(c, n, words);
