@@ -45,8 +45,10 @@ static XResult take_own(HwCommandHandle handle, Command **ret) {
         COMPAT_LOCKED;
         XResult r = find_own(handle, ret);
 
-        if (r == kXSchedSuccess)
+        if (r == kXSchedSuccess) {
+                compat_note_unsubmitted(handle);
                 compat_remove_command(*ret);
+        }
         return r;
 }
 

@@ -19,6 +19,10 @@ static Command *commands;
 /* Handles are never used twice, except those of runtimes. */
 static uint64_t last_xq, last_command;
 
+/* The newest commands that were destroyed, or launched past every XQueue. */
+static HwCommandHandle unsubmitted[UNSUBMITTED_MAX];
+static size_t n_unsubmitted;
+
 /* Forgets the parent's objects without freeing them: threads that do not exist in the child may have been changing
  * them. */
 static void fork_child(void) {
@@ -92,7 +96,14 @@ Command *compat_find_command(HwCommandHandle handle) {
 }
 
 bool compat_was_command(HwCommandHandle handle) {
+        for (size_t i = 0; i < ELEMENTSOF(unsubmitted); i++)
+                if (unsubmitted[i] == handle)
+                        return false;
         return handle > 0 && handle <= last_command;
+}
+
+void compat_note_unsubmitted(HwCommandHandle handle) {
+        unsubmitted[n_unsubmitted++ % ELEMENTSOF(unsubmitted)] = handle;
 }
 
 /* uthash leaves tbl NULL when it had no memory. */

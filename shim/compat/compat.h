@@ -95,7 +95,8 @@ typedef struct Hints {
         int64_t laxity_us, deadline_us; /* negative: none */
 } Hints;
 
-#define FAILURES_MAX 64U /* results that are remembered of commands that failed */
+#define UNSUBMITTED_MAX 64U /* commands that are remembered because no XQueue had them */
+#define FAILURES_MAX    64U /* results that are remembered of commands that failed */
 
 struct XQueue {
         uint64_t handle;
@@ -158,7 +159,10 @@ HwQueue *compat_find_hwq(HwQueueHandle handle);
 XQueue *compat_find(XQueueHandle handle);
 XQueue *compat_all(void); /* by hh.next */
 Command *compat_find_command(HwCommandHandle handle);
-bool compat_was_command(HwCommandHandle handle); /* there was such a command */
+bool compat_was_command(HwCommandHandle handle); /* an XQueue had such a command */
+
+/* A command is gone that no XQueue had. */
+void compat_note_unsubmitted(HwCommandHandle handle);
 
 int compat_add_hwq(HwQueue *h);
 void compat_remove_hwq(HwQueue *h);

@@ -409,6 +409,10 @@ static void test_misuse(void **state) {
         assert_ok(HwCommandDestroy(c));
         assert_int_equal(HwCommandDestroy(c), kXSchedErrorNotFound);
         assert_int_equal(XQueueSubmit(q.xq, c), kXSchedErrorNotFound);
+        assert_int_equal(XQueueWait(q.xq, c), kXSchedErrorNotFound);
+        assert_ok(HwCommandCreateCallback(&c, fake_launch, &data));
+        assert_ok(HwQueueLaunch(q.hwq, c)); /* past the XQueue */
+        assert_int_equal(XQueueWait(q.xq, c), kXSchedErrorNotFound);
 
         assert_ok(XQueueSuspend(q.xq, 0));
         c = submit(&q, &data);
