@@ -9,7 +9,7 @@ import subprocess
 import sys
 import unittest
 
-XSCHEDCTL, LAYER, TOOL = (os.environ[name] for name in ("XSCHEDCTL", "LAYER", "TOOL"))
+XSCHEDCTL, LAYER, HIP_LAYER, TOOL = (os.environ[name] for name in ("XSCHEDCTL", "LAYER", "HIP_LAYER", "TOOL"))
 DEADLINE = 60
 
 
@@ -52,6 +52,23 @@ class Check(unittest.TestCase):
         state, text = check(DEBUG_CLR_DIRECT_DOORBELL="1")["amd doorbells"]
         self.assertEqual(state, "warning")
         self.assertIn("rings past the gate", text)
+
+    def test_hip_layer(self):
+        """The layer for HIP's streams is named where somebody preloads it, here and in a process."""
+        self.assertNotIn("hip layer", check())
+        preload = os.environ["LD_PRELOAD"]
+        self.assertEqual(check(LD_PRELOAD=f"{preload}:{HIP_LAYER}")["hip layer"], ("ok", f"{HIP_LAYER} can be loaded"))
+        self.assertEqual(check(LD_PRELOAD=f"{preload}:/nonexistent/libxsched-hip.so")["hip layer"][0], "failed")
+        for env in ({}, {"LD_PRELOAD": f"{preload}:{HIP_LAYER}"}):
+            with subprocess.Popen(
+                ["cat"], env=environment(**env), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            ) as p:
+                p.stdin.write("begun\n")
+                p.stdin.flush()
+                self.assertEqual(p.stdout.readline(), "begun\n")
+                rows = check(str(p.pid))
+                p.communicate(timeout=DEADLINE)
+            self.assertEqual(rows.get("hip layer"), ("ok", f"has loaded {HIP_LAYER}, and not HIP") if env else None)
 
     def test_user_queues(self):
         self.assertNotIn("amd user queues", check())

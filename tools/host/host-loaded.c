@@ -45,6 +45,7 @@ static int read_layers(pid_t pid) {
                         {"/libxsched-opencl.so", HOST_LAYER_OPENCL},
                         {"/libxsched-cuda.so", HOST_LAYER_CUDA},
                         {"/libxsched-kfd.so", HOST_LAYER_KFD},
+                        {"/libxsched-hip.so", HOST_LAYER_HIP},
                         {"/libxsched.so", HOST_LIBRARY},
         };
         unsigned layers = 0;

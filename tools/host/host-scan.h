@@ -31,7 +31,8 @@ typedef enum HostLayer {
         HOST_LAYER_OPENCL = 1 << 0,
         HOST_LAYER_CUDA = 1 << 1,
         HOST_LAYER_KFD = 1 << 2,
-        HOST_LIBRARY = 1 << 3, /* libxsched itself */
+        HOST_LAYER_HIP = 1 << 3,
+        HOST_LIBRARY = 1 << 4, /* libxsched itself */
 } HostLayer;
 
 typedef enum HostState {

@@ -40,6 +40,19 @@ static void check_runtime(Check *k, const char *maps, const char *name, const ch
                 check_add(k, name, CHECK_WARNING, "has loaded %s: what it does by that is not scheduled", runtime);
 }
 
+/* HIP's own queues are held by the layer for KFD. This one, which users preload themselves, holds streams of an
+ * XQueue. */
+static void check_hip_layer(Check *k, const char *maps) {
+        _cleanup_free_ char *runtime = check_find_mapped(maps, "libamdhip64.so"),
+                            *ours = check_find_mapped(maps, CHECK_HIP_LAYER);
+
+        if (ours && runtime)
+                check_add(k, "hip layer", CHECK_OK, "%s is in front of %s, for streams that have an XQueue", ours,
+                                runtime);
+        else if (ours)
+                check_add(k, "hip layer", CHECK_OK, "has loaded %s, and not HIP", ours);
+}
+
 /* Names other libraries in front of libcuda, to which the layer leaves the program (cuda-others.h). */
 static void check_others(Check *k, const char *maps) {
         for (size_t i = 0; i < ELEMENTSOF(cuda_others); i++) {
@@ -86,6 +99,7 @@ static void check_tool_is_taken(Check *k, const char *maps) {
 void check_runtimes(Check *k, const char *maps) {
         for (size_t i = 0; i < ELEMENTSOF(runtimes); i++)
                 check_runtime(k, maps, runtimes[i].name, runtimes[i].library, runtimes[i].layer);
+        check_hip_layer(k, maps);
         check_others(k, maps);
         check_mps(k, maps);
         check_tool_is_taken(k, maps);

@@ -249,19 +249,19 @@ static void check_shim_file(Check *k, const char *shim) {
                 check_add(k, "shim", CHECK_OK, "%s can be loaded", report.text);
 }
 
-/* Where there is a GPU of this vendor: checks whether the library for its queues is preloaded. */
-static void check_preload(Check *k, const char *vendor, const char *name) {
+/* Checks whether this library is preloaded. `needed`: there is a GPU whose queues need it. */
+static void check_preload(Check *k, const char *what, const char *name, bool needed) {
         _cleanup_free_ char *preload = NULL, *shim = NULL;
         LibraryReport report;
 
         if (check_get_variable(k, "LD_PRELOAD", &preload) < 0)
                 return;
         shim = list_entry(preload, name);
-        if (!shim)
-                check_add(k, vendor, k->pid ? CHECK_WARNING : CHECK_FAILED,
+        if (!shim && needed)
+                check_add(k, what, k->pid ? CHECK_WARNING : CHECK_FAILED,
                                 "LD_PRELOAD does not name %s: start programs by xschedctl run", name);
-        else if (try_library(shim, &report))
-                check_add(k, vendor, report.failed ? CHECK_FAILED : CHECK_OK, report.failed ? "%s" : "%s can be loaded",
+        else if (shim && try_library(shim, &report))
+                check_add(k, what, report.failed ? CHECK_FAILED : CHECK_OK, report.failed ? "%s" : "%s can be loaded",
                                 report.text);
 }
 
@@ -547,12 +547,13 @@ int verb_check(Ctl *c, int argc, char *argv[]) {
         shim = check_environment(&k, &preload);
         check_shim_file(&k, shim);
         if (shim_wants_kfd()) {
-                check_preload(&k, "amd", CHECK_KFD_LAYER);
+                check_preload(&k, "amd", CHECK_KFD_LAYER, true);
                 check_tool(&k);
                 check_user_queues(&k);
         }
         if (shim_wants_cuda())
-                check_preload(&k, "nvidia", CHECK_CUDA_LAYER);
+                check_preload(&k, "nvidia", CHECK_CUDA_LAYER, true);
+        check_preload(&k, "hip layer", CHECK_HIP_LAYER, false);
         if (k.pid)
                 check_mapped(&k, preload);
         else

@@ -11,6 +11,7 @@
 #define CHECK_OPENCL_LAYER "libxsched-opencl.so"
 #define CHECK_KFD_LAYER    "libxsched-kfd.so"
 #define CHECK_CUDA_LAYER   "libxsched-cuda.so"
+#define CHECK_HIP_LAYER    "libxsched-hip.so"
 #define CHECK_HSA_TOOL     "libxsched-hsa.so"
 
 typedef enum CheckState {

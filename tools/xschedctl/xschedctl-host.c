@@ -79,9 +79,9 @@ static const char *describe_devices(unsigned devices, char buf[static 32]) {
 }
 
 static const char *describe_layers(int layers, char buf[static 64]) {
-        (void) snprintf(buf, 64, "%s%s%s%s", layers & HOST_LAYER_OPENCL ? "opencl " : "",
+        (void) snprintf(buf, 64, "%s%s%s%s%s", layers & HOST_LAYER_OPENCL ? "opencl " : "",
                         layers & HOST_LAYER_CUDA ? "cuda " : "", layers & HOST_LAYER_KFD ? "kfd " : "",
-                        layers & HOST_LIBRARY ? "libxsched " : "");
+                        layers & HOST_LAYER_HIP ? "hip " : "", layers & HOST_LIBRARY ? "libxsched " : "");
         buf[strlen(buf) - 1] = '\0';
         return buf;
 }
