@@ -39,9 +39,9 @@ class Program:
         assert self.process.stdout.readline().split()[:1] == ["ready"], kind
         self.queue = None
 
-    def run(self, seconds):
-        """Returns the device's (mean, median) in us."""
-        self.process.stdin.write(f"{seconds}\n")
+    def run(self, begin, end):
+        """Returns the device's (mean, median) in us of the launches that were complete between the two times."""
+        self.process.stdin.write(f"{begin} {end}\n")
         mean, median, _ = map(int, self.process.stdout.readline().split())
         return mean / 1000, median / 1000
 
@@ -61,24 +61,26 @@ class Program:
 
 
 def measure(programs, seconds):
-    """Returns for each program what it says about its launches, and MeanUSec meanwhile."""
+    """Returns for each program what it says about its launches, and MeanUSec meanwhile: in one window, in which all of
+    them work. What they have in flight at its end, they run alone."""
     said, seen = [None] * len(programs), [[] for _ in programs]
+    begin = time.monotonic_ns() + int(WARM_UP * 1e9)
+    end = begin + int(seconds * 1e9)
 
     def work(i):
-        programs[i].run(WARM_UP)
-        said[i] = programs[i].run(seconds)
+        said[i] = programs[i].run(begin, end)
 
     threads = [threading.Thread(target=work, args=(i,)) for i in range(len(programs))]
     for t in threads:
         t.start()
-    time.sleep(WARM_UP)
     for p in programs:
         while p.queue is None:
             p.find_queue()
-    while any(t.is_alive() for t in threads):
+    mix.sleep_until(begin)
+    while time.monotonic_ns() < end:
         for i, p in enumerate(programs):
             mean = p.mean()
-            if threads[i].is_alive() and mean > 0:
+            if mean > 0:
                 seen[i].append(mean)
         time.sleep(LOOK)
     for t in threads:

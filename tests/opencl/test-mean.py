@@ -54,12 +54,16 @@ class Timed:
             self.case.assertEqual(self.process.wait(DEADLINE), 0)
         self.process.stdout.close()
 
-    def run(self, seconds):
-        """Launches for some seconds. Returns the device's (mean, median) in microseconds."""
-        self.process.stdin.write(f"{seconds}\n")
+    def run(self, seconds, begin=None):
+        """Launches from now until some seconds after `begin`, which is now if it is not given. Returns the device's
+        (mean, median) in microseconds of the launches that were complete in these seconds."""
+        begin = begin or time.monotonic_ns()
+        self.process.stdin.write(f"{begin} {begin + int(seconds * 1e9)}\n")
         self.process.stdin.flush()
         mean, median, n = map(int, self.process.stdout.readline().split())
         self.case.assertGreater(n, 1)
+        # The device runs one after the other. So these have room in the window, or more were counted.
+        self.case.assertLessEqual((n - 1) * min(mean, median) / 1e9, seconds)
         return mean / 1000, median / 1000
 
 
@@ -70,20 +74,20 @@ class Mean(Case):
         """Returns (mean, median, [MeanUSec]) of each program: the device's times, and the service's meanwhile."""
         said, seen = [None] * len(programs), [[] for _ in programs]
         seconds = SECONDS if max(p.usec for p in programs) > 1000 else SECONDS_SHORT
+        begin = time.monotonic_ns() + int(WARM_UP * 1e9)
 
         def work(i):
-            programs[i].run(WARM_UP)
-            said[i] = programs[i].run(seconds)
+            said[i] = programs[i].run(seconds, begin)
 
         threads = [threading.Thread(target=work, args=(i,)) for i in range(len(programs))]
         for t in threads:
             t.start()
         paths = [self.path_of(p.process.pid) for p in programs]
-        time.sleep(WARM_UP)  # only skips the first values; the programs do not depend on it
-        while any(t.is_alive() for t in threads):
+        mix.sleep_until(begin)
+        while time.monotonic_ns() < begin + seconds * 1e9:
             for i, path in enumerate(paths):
                 mean = self.get("MeanUSec", path, QUEUE)
-                if threads[i].is_alive() and mean > 0:
+                if mean > 0:
                     seen[i].append(mean)
             time.sleep(0.002)
         for t in threads:
