@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Measures what tenants get of a device, for all mixes of kernels and patterns: bench-mix.py [--quick] PROGRAM
-SUBSET...; prints JSON
+"""Measures what tenants get of a device, for all mixes of kernels and patterns: bench-mix.py [--quick] [--seconds=S]
+[--limit=S] [--part=I/N] PROGRAM SUBSET...; prints JSON
 
 Runs inside of xsched-session. PROGRAM is mix-tenant. Each SUBSET takes a few minutes, up to eight on a GPU:
 
@@ -11,11 +11,18 @@ Runs inside of xsched-session. PROGRAM is mix-tenant. Each SUBSET takes a few mi
   more       three tenants, nested cgroups, Max=, Min=, and kernels longer than the time slice, for 10 s
   few        a choice that takes two minutes, for a CPU as the device and for trying this script
 
-300:USEC and 900:USEC measure only the pairs that have a kernel of that length, for 1 s each, and stop after four
-minutes; the figures of the pairs that were not reached stay as they were.
+300:USEC and 900:USEC measure only the pairs that have a kernel of that length.
 
-A GPU has a steady speed, so each tenant is measured alone before and after a subset. A CPU has none, and kernels as
-short as a launch depend on the host's speed: there each tenant is measured alone around each mix.
+  --seconds=S   no mix is longer than S seconds
+  --limit=S     no mix of a subset begins more than S seconds after its first
+  --part=I/N    every Nth mix only, beginning with number I, as for several GPUs at once
+The figures of mixes that were not measured stay as they were.
+
+On a GPU, what a tenant does alone is measured without the layer, so that nothing of ours is in the yardstick: before
+and after a subset for kernels that the device is busy with, and every few seconds for kernels as short as a launch,
+which depend on the host's speed. There, too, each kind is measured with the layer, alone and watched as it is among
+others (Accounting=exact): the difference is what watching costs it. A CPU has no steady speed: there each tenant is
+measured alone around each mix, with the layer.
 """
 
 import itertools
@@ -33,10 +40,9 @@ from mix import KINDS, Kind  # noqa: E402
 
 LONG = 10
 SHORT = 2
-SHORTER = 1
-PART = 230
 ALONE = 0.5
 ALONE_SHORT = 0.3
+ALONE_EVERY = 4  # s, for kernels as short as a launch
 AS_LAUNCH = 20  # us; a shorter kernel takes no longer than its launch
 
 # (heavier, lighter): equal kernels, long beside short in both directions, synchronous beside deep.
@@ -62,15 +68,37 @@ THREE = [
 LIMITED = [Kind(100, "deep"), Kind(1200, "sync"), Kind(10000, "deep")]
 
 
+class Options:
+    def __init__(self, arguments):
+        self.seconds, self.limit, self.part, self.words = LONG, None, (0, 1), []
+        for a in arguments:
+            key, _, value = a.partition("=")
+            if key == "--quick":
+                self.seconds = 1
+            elif key == "--seconds":
+                self.seconds = float(value)
+            elif key == "--limit":
+                self.limit = float(value)
+            elif key == "--part":
+                self.part = tuple(map(int, value.split("/")))
+            else:
+                self.words.append(a)
+
+    def is_partial(self):
+        return self.limit is not None or self.part != (0, 1)
+
+
 class Bench:
-    def __init__(self, program, subset, quick, only=None):
+    def __init__(self, program, subset, options, only=None):
         self.calibration = mix.calibrate(program)
         self.session = mix.Session(program, self.calibration["kernels"])
         self.service = self.session.service
         mix.go_first(self.service.pid())
-        self.subset, self.quick, self.rows, self.steady = subset, quick, [], self.calibration["gpu"]
+        self.subset, self.options, self.rows, self.steady = subset, options, [], self.calibration["gpu"]
         self.only = only  # pairs that have a kernel of this length
-        self.tenants, self.alone = {}, {}  # by (kind, place); measurements by kind
+        self.tenants, self.unwatched = {}, {}  # by (kind, place); by kind
+        self.alone, self.watched = {}, {}  # by kind: [(when, measurement)], [measurement]
+        self.n_mixes, self.began = 0, time.monotonic()
 
     def tenant(self, kind, place, cgroups=None):
         """Returns the tenant of this kind in this place. It is started once, and idles between mixes."""
@@ -79,68 +107,120 @@ class Bench:
             self.tenants[key] = self.session.start(kind, f"mix-{place}", cgroups and cgroups.entering(place))
         return self.tenants[key]
 
-    def measure_alone(self, tenant):
-        self.alone.setdefault(tenant.kind, []).append(mix.alone(self.service, tenant, ALONE))
+    def measure_alone(self, kind, span=ALONE):
+        if kind not in self.unwatched:
+            self.unwatched[kind] = self.session.start_unwatched(kind)
+        found = mix.alone(self.service, self.unwatched[kind], span)
+        self.alone.setdefault(kind, []).append((time.monotonic(), found))
+
+    def measure_watched(self, tenant):
+        set_accounting("exact")
+        self.watched.setdefault(tenant.kind, []).append(mix.alone(self.service, tenant, ALONE_SHORT))
+        set_accounting("off")
+
+    def measure_due(self, kinds):
+        """Measures those alone whose yardstick is missing, or of another time."""
+        for kind in dict.fromkeys(kinds):
+            found = self.alone.get(kind)
+            if not found or (kind.usec < AS_LAUNCH and time.monotonic() - found[-1][0] > ALONE_EVERY):
+                self.measure_alone(kind, ALONE_SHORT)
+
+    def measure_rest(self):
+        """Measures all that were in a mix once more, and what being watched costs them."""
+        for kind in list(self.alone):
+            self.measure_alone(kind, ALONE_SHORT)
+        for tenant in {t.kind: t for t in self.tenants.values()}.values():
+            self.measure_watched(tenant)
+
+    def is_left_out(self):
+        self.n_mixes += 1
+        first, apart = self.options.part
+        late = self.options.limit is not None and time.monotonic() - self.began > self.options.limit
+        return (self.n_mixes - 1) % apart != first or late
 
     def mix(self, what, seconds, kinds, asked, settings, limit=None, places=range(9)):
         """Measures a mix. `asked` is the part of the device that each tenant is to have; with `limit`, only the tenant
         of that index counts."""
+        if self.is_left_out():
+            return
         tenants = [self.tenant(k, place) for place, k in zip(places, kinds)]
-        seconds = 1 if self.quick else seconds
-        by_host = any(k.usec < AS_LAUNCH for k in kinds)
-        if self.steady and not by_host:
+        seconds = min(seconds, self.options.seconds)
+        if self.steady:
+            self.measure_due(kinds)
+            when = time.monotonic()
             for t, values in zip(tenants, settings):
                 self.service.set(t.group, **values)
             works = mix.measure(self.service, tenants, seconds)
             for t in tenants:
                 self.service.set(t.group, **mix.DEFAULTS)
-            mixed = mix.Mixed(tenants, works, self.alone, self.session.kernels)
+            mixed = mix.Mixed(tenants, works, None, self.session.kernels)
         else:
-            mixed = mix.mix(self.session, tenants, settings, seconds, ALONE_SHORT if self.steady else ALONE)
-        self.rows.append((what, asked, limit, mixed))
+            when = None
+            mixed = mix.mix(self.session, tenants, settings, seconds, ALONE)
+        self.rows.append((what, asked, limit, when, mixed))
         print(f"{self.subset}: {len(self.rows)} {what}: {', '.join(map(str, kinds))}", file=sys.stderr, flush=True)
+
+    def alone_at(self, when):
+        """Returns what each kind did alone: the last time before, and the first time after."""
+        found = {}
+        for kind, measured in self.alone.items():
+            before, after = [a for t, a in measured if t <= when], [a for t, a in measured if t > when]
+            found[kind] = before[-1:] + after[:1]
+        return found
 
     def pair(self, weight, pair, seconds):
         asked = [weight / (weight + 100), 100 / (weight + 100)]
         self.mix(f"{weight}:100", seconds, pair, asked, [{"Weight": weight}, {}])
 
+    def row(self, what, asked, limit, when, m):
+        """Returns a row in JSON's types. `parts` relates the work that was done to that of the tenant alone; `device` is
+        by device time, from the kernels' own lengths. `ran` and `turns` are by the device's stamps. `watched` is how
+        fast each is alone when it is watched, related to how fast it is when it is not."""
+        if when is not None:
+            m.alones = self.alone_at(when)
+        return {
+            "what": what,
+            "kinds": [list(k) for k in m.kinds],
+            "asked": asked,
+            "limit": limit,
+            "seconds": m.works[0].seconds,
+            "parts": m.parts(),
+            "device": m.device(),
+            "busy": m.busy(),
+            "accounted": m.accounted(),
+            "drift": max(m.drifts()),
+            "unknown": m.unknown(asked),
+            "ran": [w.device / w.seconds if w.device is not None else None for w in m.works],
+            "turns": [list(w.turns) for w in m.works] if all(w.turns for w in m.works) else None,
+            "watched": [self.watched_part(k) for k in m.kinds] if self.watched else None,
+        }
+
+    def watched_part(self, kind):
+        if kind not in self.watched:
+            return None
+        alone = statistics.mean(a.rate for _, a in self.alone[kind])
+        return statistics.mean(a.rate for a in self.watched[kind]) / alone
+
     def result(self):
-        """Returns the rows in JSON's types. `parts` relates the work that was done to that of the tenant alone;
-        `device` is by device time, from the kernels' own lengths."""
-        rows = [
-            {
-                "what": what,
-                "kinds": [list(k) for k in m.kinds],
-                "asked": asked,
-                "limit": limit,
-                "seconds": m.works[0].seconds,
-                "parts": m.parts(),
-                "device": m.device(),
-                "busy": m.busy(),
-                "accounted": m.accounted(),
-                "drift": max(m.drifts()),
-                "unknown": m.unknown(asked),
-            }
-            for what, asked, limit, m in self.rows
-        ]
         return {
             "subset": self.subset,
-            "part": self.only is not None,
-            "rows": rows,
+            "part": self.only is not None or self.options.is_partial(),
+            "rows": [self.row(*r) for r in self.rows],
             "kernels": {str(usec): k["ns"] for usec, k in self.session.kernels.items()},
-            "alone": {str(k): statistics.mean(a.rate for a in found) for k, found in self.alone.items()}
+            "alone": {str(k): statistics.mean(a.rate for _, a in found) for k, found in self.alone.items()}
             if self.steady
             else None,
         }
 
 
+def set_accounting(how):
+    subprocess.run(["xschedctl", "set", "device:all", f"accounting={how}"], check=True, stdout=subprocess.DEVNULL)
+
+
 def run_pairs(bench, weight):
-    start = time.monotonic()
     for pair in itertools.product(KINDS, KINDS):
-        if bench.only is None:
+        if bench.only is None or bench.only in (pair[0].usec, pair[1].usec):
             bench.pair(weight, pair, SHORT)
-        elif bench.only in (pair[0].usec, pair[1].usec) and time.monotonic() - start < PART:
-            bench.pair(weight, pair, SHORTER)
 
 
 def run_long(bench):
@@ -211,17 +291,13 @@ SUBSETS = {
 PARTED = ("300", "900")  # subsets of which a part can be measured
 
 
-def run(program, subset, quick, only):
+def run(program, subset, options, only):
     """Measures a subset. If a mix fails, the rows that were measured before are kept."""
-    bench = Bench(program, subset, quick, only)
-    if bench.steady:
-        for kind in KINDS:
-            bench.measure_alone(bench.tenant(kind, 0))
+    bench = Bench(program, subset, options, only)
     try:
         SUBSETS[subset](bench)
         if bench.steady:
-            for kind in KINDS:
-                bench.measure_alone(bench.tenant(kind, 0))
+            bench.measure_rest()
         bench.session.end()
     except Exception:  # pylint: disable=broad-exception-caught
         if not bench.rows:
@@ -232,15 +308,15 @@ def run(program, subset, quick, only):
 
 
 def main():
-    arguments = [a for a in sys.argv[1:] if a != "--quick"]
-    wanted = [a.partition(":") for a in arguments[1:]]
+    options = Options(sys.argv[1:])
+    wanted = [a.partition(":") for a in options.words[1:]]
     wrong = [name for name, _, _ in wanted if name not in SUBSETS]
     wrong += [only for name, _, only in wanted if only and not (only.isdigit() and name in PARTED)]
     if not wanted or wrong:
         sys.exit(__doc__)
     results = []
     for subset, _, only in wanted:
-        calibration, result = run(arguments[0], subset, len(arguments) < len(sys.argv) - 1, int(only) if only else None)
+        calibration, result = run(options.words[0], subset, options, int(only) if only else None)
         results.append(result)
     print(json.dumps({**{k: calibration[k] for k in ("device", "driver", "gpu", "cpu")}, "subsets": results}))
 

@@ -13,9 +13,11 @@ import os
 import select
 import statistics
 import subprocess
+import tempfile
 import time
 
 import dbus
+import spans
 
 NAME, PATH = "org.xsched.Scheduler", "/org/xsched/Scheduler"
 LENGTHS = (5, 100, 1200, 10000)  # of kernels, us
@@ -85,7 +87,7 @@ class Tenant:
             env={**os.environ, **ENVIRONMENT, **(environment or {})},
             **more,
         )
-        self.group = None
+        self.group, self.spans = None, (environment or {}).get("MIX_SPANS")
 
     def line(self):
         """Each line is an answer to one of ours, so that none is buffered."""
@@ -143,7 +145,9 @@ class Service:
         self.call("SetGroup", "sta{sv}", group, 0, {k: (codes[k], v) for k, v in settings.items()})
 
 
-Work = collections.namedtuple("Work", "units busy seconds ran")  # in a window; `ran` is what the service accounts, s
+# In a window: `ran` is what the service accounts, in s; `device` is how long the device ran its launches, in s, and
+# `turns` are its spans.Turns, both by the device's stamps, and None without them.
+Work = collections.namedtuple("Work", "units busy seconds ran device turns")
 Alone = collections.namedtuple("Alone", "rate busy")  # units/s; s/unit in which the device has its work
 
 
@@ -167,7 +171,26 @@ def measure(service, tenants, seconds, look=None):
     def ran(t):
         return (after[t.group]["run_usec"] - before[t.group]["run_usec"]) / 1e6 if t.group in after else 0
 
-    return {t: Work(d["units"], d["busy_ns"] / 1e9, seconds, ran(t)) for t, d in done.items()}
+    of_turns = turns_of(tenants)
+    return {
+        t: Work(
+            d["units"],
+            d["busy_ns"] / 1e9,
+            seconds,
+            ran(t),
+            d["device_ns"] / 1e9 if d["device_ns"] >= 0 else None,
+            of_turns.get(t),
+        )
+        for t, d in done.items()
+    }
+
+
+def turns_of(tenants):
+    """Returns {tenant: spans.Turns} of their last window, if all of them have kept their spans."""
+    found = [spans.read(f"{t.spans}/{t.process.pid}") if t.spans else None for t in tenants]
+    if not all(found):
+        return {}
+    return dict(zip(tenants, spans.turns([of_one for _, of_one in found], found[0][0])))
 
 
 def alone(service, tenant, seconds):
@@ -324,14 +347,16 @@ class Session:
     def __init__(self, tenant_program, kernels):
         self.program, self.kernels, self.tenants = tenant_program, kernels, []
         self.service = Service(os.environ["XSCHED_BUS_ADDRESS"])
+        self.directory = tempfile.TemporaryDirectory(prefix="xsched-mix-")
+        self.environment = {"MIX_SPANS": self.directory.name}
 
     def start(self, kind, name, enter=None):
         """Starts a tenant in its own job, or in the cgroup to which `enter` moves the new process."""
         command = [self.program, *kind.arguments(self.kernels[kind.usec]["rounds"])]
         t = (
-            Tenant(kind, command, preexec_fn=enter)
+            Tenant(kind, command, self.environment, preexec_fn=enter)
             if enter
-            else Tenant(kind, ["xschedctl", "run", f"--name={name}", "--", *command])
+            else Tenant(kind, ["xschedctl", "run", f"--name={name}", "--", *command], self.environment)
         )
         self.tenants.append(t)
         t.wait_ready()
@@ -340,6 +365,14 @@ class Session:
             t.group = self.service.group_of(t.process.pid)
             if time.monotonic() > deadline:
                 raise AssertionError(f"{kind}: is no client after {TIMEOUT} s")
+        return t
+
+    def start_unwatched(self, kind):
+        """Starts a tenant without the layer: what it does alone is a yardstick that no watch changes."""
+        command = [self.program, *kind.arguments(self.kernels[kind.usec]["rounds"])]
+        t = Tenant(kind, ["env", "-u", "OPENCL_LAYERS", "-u", "LD_PRELOAD", *command], self.environment)
+        self.tenants.append(t)
+        t.wait_ready()
         return t
 
     def end(self, *tenants):

@@ -4,7 +4,8 @@
  * A tenant of the mix: launches kernels of one length in one pattern, for as long as it is told to
  *
  * mix-tenant calibrate USEC...
- *         How many rounds a kernel takes for each length, by the device's own time stamps (profiling events).
+ *         How many rounds a kernel takes for each length, by the device's own clock (device-clock.h), else by profiling
+ *         events.
  * mix-tenant PATTERN ROUNDS N
  *         Says "ready". Then, for each line "FROM TO" (CLOCK_MONOTONIC, ns) on standard input, works from now until TO,
  *         checks all results, and says what it did between the two.
@@ -20,6 +21,9 @@
  *         profiling   on a queue with profiling enabled, an event for each launch, and its time stamps read
  *         callbacks   with a callback on the end of each group
  *         forks       with a child process now and then, which ends at once
+ *
+ * If MIX_SPANS names a directory, the file there that has the process's number for a name then tells when the device
+ * had its launches of the last window: device_stamps_write().
  *
  * What was done is counted by the device: each kernel adds one to a counter in device memory, next to what it computed.
  * The host's own count of completions says only when that was, and has to agree in the end. A unit that is under way
@@ -39,6 +43,7 @@
 #include "cl-test.h"
 #include "common/macro.h"
 #include "common/time-util.h"
+#include "device-clock.h"
 #include "tools/demo/recurrence.h"
 
 #define DEPTH          4U /* groups in flight */
@@ -50,16 +55,22 @@
 #define N_REFINE       6U
 #define N_SAMPLES      25U
 #define LENGTHS_MAX    16
+#define SPAN_GAP_NS    10000.0               /* between launches that are kept as one span */
 #define SAMPLES_NS_MAX (400 * NSEC_PER_MSEC) /* of one calibration step */
 
 /* state[0..n): items, each a chain of dependent steps. Then the order of launches, and how many there were. */
 static const char *const source =
-                "__kernel void work(__global uint *state, uint n, uint a, uint c, uint rounds, uint launch) {\n"
+                "__kernel void work(__global uint *state, uint n, uint a, uint c, uint rounds, uint launch,\n"
+                "                __global ulong *stamps) {\n"
                 "        uint i = get_global_id(0);\n"
                 "        uint x = state[i];\n"
+                "        if (i == 0)\n"
+                "                stamps[launch % STAMPS * 2] = device_clock();\n"
                 "        for (uint r = 0; r < rounds; r++)\n"
                 "                x = a * x + c;\n"
                 "        state[i] = x;\n"
+                "        if (i == n - 1)\n"
+                "                stamps[launch % STAMPS * 2 + 1] = device_clock();\n"
                 "        if (i == 0) {\n"
                 "                state[n] = state[n] * 31 + launch + 1;\n"
                 "                state[n + 1]++;\n"
@@ -96,6 +107,7 @@ typedef struct Tenant {
         unsigned n_groups;             /* launched */
         _Atomic unsigned n_called;     /* of these, where they have callbacks */
         cl_mem state;
+        DeviceClock clock;
         size_t n_items, local;
         uint32_t rounds;
         uint32_t n_launches; /* ever */
@@ -153,13 +165,12 @@ static void kernel_make(Tenant *tenant) {
         const cl_uint words[] = {(cl_uint) tenant->n_items, step_of.a, step_of.c, 0, 0};
         cl_int r;
 
-        cl_program program = clCreateProgramWithSource(t.context, 1, (const char **) (uintptr_t) &source, NULL, &r);
-        CHECK_CL(r);
-        CHECK_CL(clBuildProgram(program, 1, &t.device, "", NULL, NULL));
+        cl_program program = device_clock_build(&tenant->clock, source);
         tenant->kernel = clCreateKernel(program, "work", &r);
         CHECK_CL(r);
         CHECK_CL(clReleaseProgram(program));
         CHECK_CL(clSetKernelArg(tenant->kernel, 0, sizeof(cl_mem), &tenant->state));
+        CHECK_CL(clSetKernelArg(tenant->kernel, 6, sizeof(cl_mem), &tenant->clock.stamps));
         for (cl_uint i = 0; i < ELEMENTSOF(words); i++)
                 CHECK_CL(clSetKernelArg(tenant->kernel, i + 1, sizeof(words[i]), &words[i]));
 }
@@ -205,6 +216,7 @@ static void tenant_close(Tenant *tenant) {
         CHECK_CL(clReleaseCommandQueue(tenant->queue));
         CHECK_CL(clReleaseKernel(tenant->kernel));
         CHECK_CL(clReleaseMemObject(tenant->state));
+        device_clock_close(&tenant->clock);
         test_close();
 }
 
@@ -301,23 +313,36 @@ static int compare(const void *a, const void *b) {
         return (x > y) - (x < y);
 }
 
-/* The median length of single kernels, in nanoseconds of the device. */
+static double profiled_ns(cl_event e) {
+        cl_ulong start, end;
+
+        CHECK_CL(clGetEventProfilingInfo(e, CL_PROFILING_COMMAND_START, sizeof(start), &start, NULL));
+        CHECK_CL(clGetEventProfilingInfo(e, CL_PROFILING_COMMAND_END, sizeof(end), &end, NULL));
+        return (double) (end - start);
+}
+
+/* The median length of single kernels, in nanoseconds of the device: by their own stamps, if they have any. A GPU's
+ * profiling events are made around a kernel, and add some 5 us to it. */
 static double measure(Tenant *tenant) {
         double ns[N_SAMPLES];
         unsigned n = 0;
         uint64_t began = now_ns();
+        DeviceMoment before = device_clock_moment(&tenant->clock, tenant->queue);
 
         while (n < N_SAMPLES && (n < 5 || now_ns() - began < SAMPLES_NS_MAX)) {
-                cl_ulong start, end;
                 cl_event e;
 
                 launch(tenant, &e);
                 CHECK_CL(clWaitForEvents(1, &e));
-                CHECK_CL(clGetEventProfilingInfo(e, CL_PROFILING_COMMAND_START, sizeof(start), &start, NULL));
-                CHECK_CL(clGetEventProfilingInfo(e, CL_PROFILING_COMMAND_END, sizeof(end), &end, NULL));
+                ns[n++] = profiled_ns(e);
                 CHECK_CL(clReleaseEvent(e));
-                ns[n++] = (double) (end - start);
         }
+        DeviceMoment after = device_clock_moment(&tenant->clock, tenant->queue);
+        DeviceStamp *stamps =
+                        device_clock_read(&tenant->clock, tenant->queue, tenant->n_launches - n, tenant->n_launches);
+        for (unsigned i = 0; i < n && stamps; i++)
+                ns[i] = (double) (stamps[i].end - stamps[i].begin) * device_clock_unit(&tenant->clock, before, after);
+        free(stamps);
         qsort(ns, n, sizeof(double), compare);
         return ns[n / 2];
 }
@@ -470,7 +495,32 @@ static void wait_called(Tenant *tenant) {
         CHECK(tenant->n_called == n);
 }
 
+/* How long the device ran these launches in the window, by its own clock, in nanoseconds; -1 if that is not known. If
+ * MIX_SPANS names a directory, keeps there when it did. */
+static double window_device_ns(Tenant *tenant, const Window *w, uint32_t first, DeviceMoment before) {
+        DeviceMoment after = device_clock_moment(&tenant->clock, tenant->queue);
+        uint32_t n = tenant->n_launches - first;
+        DeviceStamp *stamps = device_clock_read(&tenant->clock, tenant->queue, first, tenant->n_launches);
+        const char *directory = getenv("MIX_SPANS");
+
+        if (!stamps)
+                return -1;
+        DeviceStamp window = {device_clock_at(before, after, w->from_ns), device_clock_at(before, after, w->to_ns)};
+        double unit = device_clock_unit(&tenant->clock, before, after);
+        double sum = (double) device_stamps_sum(stamps, n, window.begin, window.end);
+
+        if (directory) {
+                char path[4096];
+
+                snprintf(path, sizeof(path), "%s/%d", directory, getpid());
+                device_stamps_write(stamps, n, window, (uint64_t) (SPAN_GAP_NS / unit), path);
+        }
+        free(stamps);
+        return sum * unit;
+}
+
 static void work(Tenant *tenant, const char *pattern, unsigned n, Window *w) {
+        DeviceMoment moment = device_clock_moment(&tenant->clock, tenant->queue);
         uint32_t before = tenant->n_launches;
 
         w->last_ns = now_ns();
@@ -483,7 +533,8 @@ static void work(Tenant *tenant, const char *pattern, unsigned n, Window *w) {
         uint32_t count = check(tenant) - before;
         CHECK(count == w->completed);
         wait_called(tenant);
-        printf("{\"units\": %.3f, \"busy_ns\": %.0f, \"counted\": %" PRIu32 "}\n", w->units, w->busy_ns, count);
+        printf("{\"units\": %.3f, \"busy_ns\": %.0f, \"device_ns\": %.0f, \"counted\": %" PRIu32 "}\n", w->units,
+                        w->busy_ns, window_device_ns(tenant, w, before, moment), count);
         CHECK(fflush(stdout) == 0);
 }
 
