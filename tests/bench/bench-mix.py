@@ -173,8 +173,8 @@ class Bench:
         self.mix(f"{weight}:100", seconds, pair, asked, [{"Weight": weight}, {}])
 
     def row(self, what, asked, limit, when, m):
-        """Returns a row in JSON's types. `parts` relates the work that was done to that of the tenant alone; `device` is
-        by device time, from the kernels' own lengths. `ran` and `turns` are by the device's stamps. `watched` is how
+        """Returns a row in JSON's types. `parts` relates the work that was done to that of the tenant alone; `device`
+        is by device time, from the kernels' own lengths. `ran` and `turns` are by the device's stamps. `watched` is how
         fast each is alone when it is watched, related to how fast it is when it is not."""
         if when is not None:
             m.alones = self.alone_at(when)

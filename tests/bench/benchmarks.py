@@ -14,6 +14,8 @@ measured again. Without NAME, all benchmarks are run; --list prints their names.
   --low=N,...      batch jobs of the two-tenants benchmark (1,3 on a CPU, 1,3,7 on a GPU)
   --mix=NAME,...   subsets of the mix benchmark: 300, 900, long, more, few (few); the others stay as they were.
                    300:5 measures those pairs of 300 that have a kernel of 5 us
+  --mix-option=OPTION
+                   passed on to bench-mix.py, as --limit=S; may be repeated
   --demo=OPTION    passed on to xsched-demo; may be repeated
   --cuda=OPTION    passed on to bench-cuda.py; may be repeated
   --examples=DIR   XSched's own examples, compiled by nvcc: see bench-examples.py
@@ -41,7 +43,7 @@ import cuda_table
 import fleet_table
 import study_table
 from document import INTRODUCTION, SECTIONS
-from mix_table import merged, write_plots
+from mix_table import merged, misses, write_plots
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -59,7 +61,7 @@ class Options:
         self.output = os.path.join(ROOT, "BENCHMARKS.md")
         self.render = self.quick = self.list = False
         self.low = None
-        self.mix = ["few"]
+        self.mix, self.mix_words = ["few"], []
         self.demo, self.cuda = [], []
         self.examples = ""
         self.tag = ""
@@ -78,6 +80,8 @@ class Options:
                 self.low = [int(n) for n in value.split(",")]
             elif key == "--mix":
                 self.mix = value.split(",")
+            elif key == "--mix-option":
+                self.mix_words.append(value)
             elif key == "--demo":
                 self.demo.append(value)
             elif key == "--cuda":
@@ -299,7 +303,8 @@ def run_apart(name, *command):
 
 
 def run_mix(options):
-    words = [*(["--quick"] if options.quick else []), f"{options.build}/tests/opencl/mix-tenant", *options.mix]
+    quick = ["--quick"] if options.quick else []
+    words = [*quick, *options.mix_words, f"{options.build}/tests/opencl/mix-tenant", *options.mix]
     command, data, name = run_apart(
         "mix",
         f"{options.build}/tools/xsched-session",
@@ -311,7 +316,10 @@ def run_mix(options):
     )
     for subset in data["subsets"]:
         subset["measured"] = f"{datetime.date.today().isoformat()} at {source_version()}"
+    missed = misses(data)
     keep(options, name, command, merged(os.path.join(options.results, name + ".json"), data))
+    if missed:
+        raise Failure("farther off than their bound:\n" + "\n".join(missed))
 
 
 def run_bound(options):

@@ -1,0 +1,66 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""tests/bench/mix_table.py: which measured shares are farther off than their bound, and what accounted time is
+compared with"""
+
+import os
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../bench"))
+import mix_table
+
+
+def row(turns, parts=(0.75, 0.25), watched=(1, 1), unknown=0, accounted=None, **more):
+    """`turns`: (ran, gaps, hand-overs to it) of two tenants."""
+    return {
+        "what": "300:100",
+        "kinds": [[5, "deep"], [1200, "deep"]],
+        "asked": [0.75, 0.25],
+        "limit": None,
+        "seconds": 2,
+        "parts": list(parts),
+        "accounted": list(accounted or [t[0] + t[1] for t in turns]),
+        "drift": 0,
+        "unknown": unknown,
+        "turns": [[*t, 10, 0.1] for t in turns],
+        "watched": list(watched),
+        **more,
+    }
+
+
+AS_ASKED = ((0.70, 0.02, 0.03), (0.23, 0.01, 0.01))
+
+
+class Table(unittest.TestCase):
+    def missed(self, *args, **more):
+        return len(mix_table.misses({"subsets": [{"rows": [row(*args, **more)]}]}))
+
+    def test_as_asked(self):
+        self.assertEqual(self.missed(AS_ASKED), 0)
+
+    def test_work_is_bounded_by_what_watching_costs(self):
+        """A tenant that launches at 4/5 of its speed when it is watched has 70.6 % of the work in 75 % of the time."""
+        self.assertEqual(self.missed(AS_ASKED, parts=(0.600, 0.25), watched=(0.8, 1)), 0)
+        self.assertEqual(self.missed(AS_ASKED, parts=(0.600, 0.25)), 1, "nothing explains that")
+        self.assertEqual(self.missed(AS_ASKED, parts=(0.450, 0.25), watched=(0.8, 1)), 1, "farther than that explains")
+        self.assertEqual(self.missed(AS_ASKED, parts=(0.600, 0.25), unknown=0.05), 0, "the machine was not steady")
+
+    def test_time_has_no_excuse(self):
+        """A wrong division of the device's time is a miss, whatever the work."""
+        self.assertEqual(self.missed(((0.60, 0.02, 0), (0.33, 0.01, 0)), unknown=0.5, watched=(0.5, 1)), 1)
+
+    def test_accounted(self):
+        """A tenant's time is that of its turns, gaps included, and of a part of the hand-overs to it."""
+        for accounted, expected in ((0.72, 0), (0.75, 0), (0.74, 0), (0.684, 0.05), (0.786, 0.05)):
+            found = mix_table.accounted_off(row(AS_ASKED, accounted=(accounted, 0.24)))
+            self.assertAlmostEqual(found, expected, places=4, msg=accounted)
+
+    def test_older_rows_are_not_judged(self):
+        older = row(AS_ASKED, parts=(0.1, 0.9))
+        older["turns"] = None
+        self.assertEqual(mix_table.misses({"subsets": [{"rows": [older]}]}), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
