@@ -24,6 +24,7 @@ def row(turns, parts=(0.75, 0.25), watched=(1, 1), unknown=0, accounted=None, **
         "drift": 0,
         "unknown": unknown,
         "turns": [[*t, 10, 0.1] for t in turns],
+        "ran": [t[0] for t in turns],
         "watched": list(watched),
         **more,
     }
@@ -50,11 +51,22 @@ class Table(unittest.TestCase):
         """A wrong division of the device's time is a miss, whatever the work."""
         self.assertEqual(self.missed(((0.60, 0.02, 0), (0.33, 0.01, 0)), unknown=0.5, watched=(0.5, 1)), 1)
 
+    def check_accounted(self, turns, ran, *expected, kinds=("deep", "deep")):
+        """`expected`: (accounted of the first, relative error)."""
+        for accounted, off in expected:
+            found = row(turns, accounted=(accounted, 0.24), ran=ran, kinds=[[1200, k] for k in kinds])
+            self.assertAlmostEqual(mix_table.accounted_off(found), off, places=4, msg=accounted)
+
     def test_accounted(self):
-        """A tenant's time is that of its turns, gaps included, and of a part of the hand-overs to it."""
-        for accounted, expected in ((0.72, 0), (0.75, 0), (0.74, 0), (0.684, 0.05), (0.786, 0.05)):
-            found = mix_table.accounted_off(row(AS_ASKED, accounted=(accounted, 0.24)))
-            self.assertAlmostEqual(found, expected, places=4, msg=accounted)
+        """A tenant's time is that of its turns, and of a part of the hand-overs to it. Gaps need not be its own where
+        it waits for each launch."""
+        self.check_accounted(AS_ASKED, (0.70, 0.23), (0.72, 0), (0.75, 0), (0.74, 0), (0.684, 0.05), (0.7875, 0.05))
+        self.check_accounted(AS_ASKED, (0.70, 0.23), (0.70, 0), (0.665, 0.05), kinds=("sync", "deep"))
+
+    def test_accounted_of_what_ran_at_once(self):
+        """What runs on beyond its turn, beside the next tenant's, is the time of who launched it, or is divided."""
+        both = ((0.65, 0, 0), (0.29, 0, 0))  # 0.1 of the time they ran at once
+        self.check_accounted(both, (0.70, 0.34), (0.60, 0), (0.70, 0), (0.735, 0.05), (0.57, 0.05))
 
     def test_older_rows_are_not_judged(self):
         older = row(AS_ASKED, parts=(0.1, 0.9))
