@@ -20,6 +20,7 @@ def row(turns, parts=(0.75, 0.25), watched=(1, 1), unknown=0, accounted=None, **
         "limit": None,
         "seconds": 2,
         "parts": list(parts),
+        "busy": list(parts),
         "accounted": list(accounted or [t[0] + t[1] for t in turns]),
         "drift": 0,
         "unknown": unknown,
@@ -46,6 +47,14 @@ class Table(unittest.TestCase):
         self.assertEqual(self.missed(AS_ASKED, parts=(0.600, 0.25)), 1, "nothing explains that")
         self.assertEqual(self.missed(AS_ASKED, parts=(0.450, 0.25), watched=(0.8, 1)), 1, "farther than that explains")
         self.assertEqual(self.missed(AS_ASKED, parts=(0.600, 0.25), unknown=0.05), 0, "the machine was not steady")
+
+    def test_work_is_bounded_by_what_ran_at_once(self):
+        """A tenant that has 30 % of the time has half of the device in the 12 % in which others ran, too."""
+        more = {"what": "Min=30%", "asked": [0.3, 0.7], "limit": 0, "ran": [0.36, 0.70]}
+        self.assertEqual(self.missed(((0.30, 0, 0), (0.64, 0, 0)), parts=(0.24, 0.70), **more), 0)
+        self.assertEqual(self.missed(((0.30, 0, 0), (0.64, 0, 0)), parts=(0.19, 0.70), **more), 1)
+        more["ran"] = [0.30, 0.64]
+        self.assertEqual(self.missed(((0.30, 0, 0), (0.64, 0, 0)), parts=(0.24, 0.70), **more), 1)
 
     def test_time_has_no_excuse(self):
         """A wrong division of the device's time is a miss, whatever the work."""
