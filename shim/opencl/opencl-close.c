@@ -15,6 +15,10 @@
 #define TRUST_QUEUE  16U
 #define TRUST_EVENTS 2U
 
+/* With a lower bound, events are half of the bound apart: each launch has one. A higher one keeps its tail: without it
+ * tiny launches take longer, the bound in launches becomes lower still, and so it stays. */
+#define LIMIT_MIN 4U
+
 /* Called under the lock. Whether a launch has no event, and no later event reports its end. It need not be the newest:
  * it may have been on its way when the other came. */
 static bool is_open(const OpenclQueue *q) {
@@ -59,7 +63,7 @@ void opencl_tail_close_bound(OpenclQueue *q, uint32_t keep) {
         uint32_t limit = xsched_queue_limit_for(q->xq, atomic_load(&q->mean_ns));
 
         (void) pthread_mutex_lock(&q->lock);
-        if (limit < 2 * OPENCL_TAIL_EVERY)
+        if (limit < LIMIT_MIN)
                 opencl_tail_stop(q);
         bool needed = is_open(q) && atomic_load(&q->since_point) >= keep;
         (void) pthread_mutex_unlock(&q->lock);

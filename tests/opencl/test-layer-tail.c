@@ -10,6 +10,7 @@
 
 #include "common/time-util.h"
 #include "layer-fixture.h"
+#include "shim/opencl/opencl-close.h"
 #include "shim/opencl/opencl-life.h"
 #include "shim/opencl/opencl-tail.h"
 #include "tests/lib/deadline.h"
@@ -458,6 +459,29 @@ static void test_short_bound(void **state) {
         release(q);
 }
 
+/* A bound that is lower than twice the usual distance of events, as where tiny launches take long: the queue keeps its
+ * tail, with events half of the bound apart. */
+static void test_low_bound(void **state) {
+        cl_command_queue q = waiting_queue(0);
+        OpenclQueue *record = opencl_queue_find(q);
+
+        library.limit = 10;
+        launches(q, 10);
+        assert_in_range(n_events_held(), 1, 3);
+        opencl_tail_close_bound(record, 5);
+        assert_true(atomic_load(&record->tail));
+        finish(q);
+        assert_int_equal(library.completed, 10);
+
+        library.limit = 3;
+        launches(q, 2);
+        opencl_tail_close_bound(record, 1);
+        assert_false(atomic_load(&record->tail));
+        finish(q);
+        assert_int_equal(library.completed, 12);
+        release(q);
+}
+
 /* The layer ends with launches in flight that it alone knows of. */
 static void test_forget(void **state) {
         cl_command_queue q = waiting_queue(0);
@@ -502,6 +526,7 @@ int main(void) {
                         T(test_own_events),
                         T(test_failed_launch),
                         T(test_short_bound),
+                        T(test_low_bound),
                         cmocka_unit_test_setup_teardown(test_forget, layer_setup, end_teardown),
         };
         return cmocka_run_group_tests(tests, layer_setup_group, NULL);
