@@ -232,13 +232,6 @@ BY_STAMPS = (
     "shorter than a kernel: if a kernel is longer than the time slice, shares hold over turns of a kernel (the "
     "rows with a time slice of 1 ms).\n\n"
 )
-LATER = (
-    "After these had been measured, queues keep their tail (`opencl-tail.h`) below a bound of 16 launches, too. On "
-    "another H200 on the same day, builds with and without that took turns, twice, at 300:100 beside kernels of 1.2 "
-    "ms. In its turns a launch took, where it takes 6.7 us alone: 9.2 to 10.6 us without and 7.0 to 9.3 us with it for "
-    "5 us deep; 8.2 to 10.6 us and 8.9 to 10.7 us for 5 us burst. And where it takes 21.5 us alone, 23.0 us and 22.0 "
-    "us for 20 us deep.\n\n"
-)
 BY_WORK = (
     "These are older, and their kernels are as long as profiling events say, which adds some 5 us to each on a "
     "GPU: what is called 5 us there ran 0.25 us, and how much such a program gets done depends on the host alone. "
@@ -262,8 +255,8 @@ def render_mix(record, table):
     for note, subsets in ((BY_STAMPS, stamped), (BY_WORK, older)):
         if subsets:
             text += note + "\n\n".join(render_subset(s, table).rstrip("\n") for s in subsets) + "\n\n"
-        if subsets is stamped and subsets and record["source"] == "78e9430d":
-            text += LATER
+    if "note" in d:
+        text += d["note"] + "\n\n"
     return text + f"![asked and got](tests/bench/results/{record['name']}.svg)\n\n"
 
 
@@ -352,7 +345,8 @@ def misses(data):
 
 
 def merged(path, data):
-    """Adds the subsets that were measured before and not now; and if only a part was measured now, the other rows."""
+    """Adds the subsets that were measured before and not now; and if only a part was measured now, the other rows. A
+    `note` on what was measured before is not kept."""
     try:
         with open(path, encoding="utf-8") as f:
             old = json.load(f)["data"]["subsets"]
