@@ -19,6 +19,7 @@ measured again. Without NAME, all benchmarks are run; --list prints their names.
   --demo=OPTION    passed on to xsched-demo; may be repeated
   --cuda=OPTION    passed on to bench-cuda.py; may be repeated
   --examples=DIR   XSched's own examples, compiled by nvcc: see bench-examples.py
+  --llama=DIR,...  llama.cpp's own programs, built with CUDA: see bench-llama.py
   --tag=NAME       keep the results under this name, beside those of other settings
   --list           print the names of the benchmarks
   --help           print this help
@@ -63,7 +64,7 @@ class Options:
         self.low = None
         self.mix, self.mix_words = ["few"], []
         self.demo, self.cuda = [], []
-        self.examples = ""
+        self.examples, self.llama = "", []
         self.tag = ""
         self.environment = {}  # of the benchmark, recorded with its command
         self.names = []
@@ -84,6 +85,8 @@ class Options:
                 self.mix_words.append(value)
             elif key == "--demo":
                 self.demo.append(value)
+            elif key == "--llama":
+                self.llama = [os.path.abspath(directory) for directory in value.split(",")]
             elif key == "--cuda":
                 self.cuda.append(value)
             elif key == "--tag":
@@ -360,6 +363,17 @@ def run_examples(options):
     keep(options, name, command, data)
 
 
+def run_llama(options):
+    if not options.llama:
+        print("without --llama= there is nothing to run: llama is left out", file=sys.stderr)
+        return
+    words = ["python3", f"{HERE}/bench-llama.py", f"--layer={options.build}/shim/libxsched-cuda.so"]
+    words += [*(["--seconds=1"] if options.quick else []), *options.llama]
+    session = [f"{options.build}/tools/xsched-session", f"--config={HERE}/bench.conf", "--shim=none", "--"]
+    command, data, name = run_apart("llama", *session, *words)
+    keep(options, name, command, data)
+
+
 def run_study(options):
     words = [*(["--quick"] if options.quick else []), f"{options.build}/tools/demo/xsched-demo"]
     command, data, name = run_apart("study", "python3", f"{HERE}/study.py", *words)
@@ -416,6 +430,7 @@ BENCHMARKS = {
     "stamps": run_stamps,
     "cuda": run_cuda,
     "examples": run_examples,
+    "llama": run_llama,
     "launch": run_text("bench-launch", "LAYER", session=True),
     "launch-path": run_text("bench-launch-path", "LAYER"),
     "doorbell": run_text("bench-doorbell", "KFD-LAYER", "KFDSIM"),

@@ -7,6 +7,7 @@ from cuda_table import render_cuda
 from demo_table import render_demo
 from examples_table import render_examples
 from fleet_table import render_fleet, render_hosts
+from llama_table import render_llama
 from mean_table import render_mean
 from mix_table import render_mix
 from preempt_table import render_preempt
@@ -237,6 +238,7 @@ SECTIONS = [
     ),
     ("How long launches take", "", ["mean-.*"], lambda r: render_mean(r, table) + provenance(r)),
     ("What time stamps cost", "", ["stamps-.*"], lambda r: render_stamps(r, table) + provenance(r)),
+    ("llama.cpp", "", ["llama-.*"], lambda r: render_llama(r, table) + provenance(r)),
     ("XSched's own examples", "", ["examples-.*"], lambda r: render_examples(r, table) + provenance(r)),
     ("A fleet of hosts", "", ["fleet"], lambda record: render_fleet(record, table) + provenance(record)),
     ("The services of a hundred hosts", "", ["hosts"], lambda r: render_hosts(r, table) + "\n" + provenance(r)),
