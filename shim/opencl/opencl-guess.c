@@ -59,29 +59,46 @@ void opencl_guess_learn(OpenclQueue *q, uint64_t kind, uint64_t sample) {
         opencl_time_learn(q, kind, sample);
 }
 
-/* Estimates the device time of the launches that were found. Between a completion that left work behind and the next
- * completion, the device did only this work. From the submission to an idle queue until the completion, it is the work
- * and the way to the device. If the completion was noticed late, or others had the device meanwhile, the time is too
- * long: it then serves as a first estimate, and as an upper bound, so that a mean that is too high comes down even
- * where all completions are noticed late. */
+void opencl_guess_begin(OpenclQueue *q, uint64_t now) {
+        q->measured_since_ns = now;
+        q->n_measured = 0;
+        q->measured_among_others = false;
+}
+
+static void note_found(OpenclQueue *q, const OpenclFound *h, bool among_others) {
+        q->measured_kind = q->n_measured == 0 || q->measured_kind == h->kind ? h->kind : 0;
+        q->n_measured += h->n_done;
+        q->measured_among_others |= among_others;
+}
+
+/* Estimates the device time of the launches found since the measurement began. Between a completion that left work
+ * behind and a later completion, the device did only this work. From the submission to an idle queue until a
+ * completion, it is the work and the way to the device. If the completion was noticed late, or others had the device
+ * meanwhile, the time is too long: it then serves as a first estimate, and as an upper bound, so that a mean that is
+ * too high comes down even where all completions are noticed late. The measurement then goes on: launches that are
+ * found later have not had all the time since it began. */
 static void guess(OpenclQueue *q, OpenclFound *h, uint64_t now, bool prompt) {
         bool among_others = was_among_others(q);
 
+        if (h->unsafe)
+                q->measured_since_ns = 0; /* they may have waited for the host */
         if (h->unsafe || h->n_done == 0)
                 return;
         h->began_ns = opencl_delay_found(q, h->kind, h->n_done, now, prompt);
-        if (opencl_stamps_measure(q, h->kind))
+        note_found(q, h, among_others);
+        if (opencl_stamps_measure(q, h->kind) || q->measured_since_ns == 0)
                 return;
-        uint64_t since = q->saturated_since_ns ?: q->started_ns, each = ns_sub(now, since) / h->n_done;
-        uint64_t mean = atomic_load_explicit(&q->mean_ns, memory_order_relaxed), kind = h->kind;
-        uint64_t least = among_others ? least_of_held(q, &kind, each) : 0;
+        bool alone = !q->measured_among_others;
+        uint64_t each = ns_sub(now, q->measured_since_ns) / q->n_measured, kind = q->measured_kind;
+        uint64_t mean = atomic_load_explicit(&q->mean_ns, memory_order_relaxed);
+        uint64_t least = alone ? 0 : least_of_held(q, &kind, each);
 
-        if (!among_others && prompt)
+        if (alone && prompt)
                 q->n_held = 0;
         if (least > 0)
                 opencl_guess_learn(q, kind, least);
-        else if (each > 0 && ((prompt && !among_others) || mean == 0 || each < mean))
-                opencl_guess_learn(q, h->kind, each);
+        else if (each > 0 && ((prompt && alone) || mean == 0 || each < mean))
+                opencl_guess_learn(q, kind, each);
 }
 
 uint64_t opencl_guess(OpenclQueue *q, OpenclFound *h) {
@@ -91,7 +108,10 @@ uint64_t opencl_guess(OpenclQueue *q, OpenclFound *h) {
         if (!q->callbacks_prompt || atomic_load(&q->no_samples))
                 guess(q, h, now, prompt);
         bool busy = opencl_record_n(q) > 0 && q->tracked[q->head].safe && !q->tracked[q->head].drain;
-        q->saturated_since_ns = busy && prompt ? now : 0;
-        atomic_store_explicit(&q->head_since_ns, q->saturated_since_ns, memory_order_relaxed);
+        if (busy && prompt)
+                opencl_guess_begin(q, now);
+        else if (!busy)
+                q->measured_since_ns = 0;
+        atomic_store_explicit(&q->head_since_ns, busy && prompt ? now : 0, memory_order_relaxed);
         return opencl_time_take(q);
 }

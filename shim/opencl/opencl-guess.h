@@ -22,6 +22,9 @@ typedef struct OpenclFound {
  * makes that longer, never shorter. */
 void opencl_guess_learn(OpenclQueue *q, uint64_t kind, uint64_t sample);
 
+/* Under the queue's lock. A launch is submitted at `now`, and nothing else is in flight. */
+void opencl_guess_begin(OpenclQueue *q, uint64_t now);
+
 /* Under the queue's lock, after the launches were removed from the record. Returns the mean device time of a launch
  * learned since the last call, measured or estimated; 0: none. */
 uint64_t opencl_guess(OpenclQueue *q, OpenclFound *h);

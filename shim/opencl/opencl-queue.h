@@ -96,7 +96,10 @@ struct OpenclQueue {
 
         uint64_t known_seq;                /* a caller knows that all up to here is complete */
         bool waited;                       /* a thread waited for the launches about to be found complete */
-        uint64_t saturated_since_ns;       /* a completion that was seen at once and left work behind; 0: none */
+        uint64_t measured_since_ns;        /* opencl-guess.c: since when launches are measured; 0: they are not */
+        uint64_t measured_kind;            /* of those found since then; 0: several kinds */
+        uint32_t n_measured;               /* so many were found since then */
+        bool measured_among_others;        /* others may have had the device since then */
         uint64_t started_ns;               /* when the first of a batch was submitted */
         _Atomic uint64_t head_since_ns;    /* since when the device works on the oldest one; 0: unknown */
         uint64_t looked_ns;                /* last look that found work in flight; 0: none */

@@ -7,6 +7,7 @@
 #include "shim/opencl/opencl-record.h"
 #include "common/array.h"
 #include "shim/opencl/opencl-delay.h"
+#include "shim/opencl/opencl-guess.h"
 #include "shim/opencl/opencl-tail.h"
 #include "shim/opencl/opencl-time.h"
 
@@ -51,6 +52,7 @@ bool opencl_record_push(OpenclQueue *q, cl_event event, const OpenclTrack *t) {
         if (q->n == q->head) {
                 atomic_fetch_add(&opencl_n_busy, 1);
                 opencl_tail_note_begin(q, t->start_ns);
+                opencl_guess_begin(q, t->start_ns);
                 q->started_ns = t->start_ns;
                 atomic_store_explicit(&q->head_since_ns, t->start_ns, memory_order_relaxed);
                 atomic_store_explicit(&q->look_at, 0, memory_order_relaxed);

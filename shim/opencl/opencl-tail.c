@@ -13,6 +13,7 @@
 #define MANY      256U                  /* with so many launches, fewer reported ends are enough */
 #define POINT_NS  (100 * NSEC_PER_USEC) /* time between two events, for launches that are known to be short */
 #define EVERY_MAX 64U                   /* launches between two events at most */
+#define TINY_NS   (10 * NSEC_PER_USEC)  /* the host needs about as long for a launch and an eighth of an event */
 #define PAUSE_NS  (1 * NSEC_PER_MSEC)   /* a pause of this length is no chance */
 #define LONG_NS   (500 * NSEC_PER_USEC) /* a longer launch may have an event: its cost does not matter */
 
@@ -23,15 +24,17 @@ static bool is_on(OpenclQueue *q) {
                         atomic_load_explicit(&q->mean_ns, memory_order_relaxed) < LONG_NS;
 }
 
-/* How far apart launches with events are, in launches: half of the bound at most, or a quarter where that is many.
- * Where ends are noticed late, how long launches take is learned from those events, and they are no farther apart. */
+/* How far apart launches with events are, in launches: half of the bound at most, or, where ends are noticed at once, a
+ * quarter where that is many. Where ends are noticed late, only launches that the device finishes about as fast as the
+ * host submits them are that far apart: longer ones hide what an event costs, and teach by it how long they take. */
 static uint32_t plan(OpenclQueue *q, uint64_t kind) {
         uint32_t threshold = xsched_queue_limit_for(q->xq, 0), limit = opencl_limit(q, kind),
-                 few = limit == 0 ? OPENCL_TAIL_EVERY : CLAMP(limit / 2, 1U, OPENCL_TAIL_EVERY);
+                 few = limit == 0 ? OPENCL_TAIL_EVERY : CLAMP(limit / 2, 1U, OPENCL_TAIL_EVERY), many = few;
         uint64_t each = opencl_time_expected(q, kind) ?: atomic_load_explicit(&q->mean_ns, memory_order_relaxed);
-        uint32_t many = each == 0 || !q->callbacks_prompt ? few : (uint32_t) MIN(POINT_NS / each, (uint64_t) EVERY_MAX);
+        if (each != 0 && (q->callbacks_prompt || each < TINY_NS))
+                many = (uint32_t) MIN(POINT_NS / each, (uint64_t) EVERY_MAX);
         if (limit != 0)
-                many = MIN(many, limit / 4);
+                many = MIN(many, limit / (q->callbacks_prompt ? 4 : 2));
 
         atomic_store_explicit(&q->plan_kind, kind, memory_order_relaxed);
         atomic_store_explicit(&q->plan_threshold, threshold, memory_order_relaxed);

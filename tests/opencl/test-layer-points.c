@@ -68,15 +68,34 @@ static void test_points_of_short_launches(void **state) {
         }
 }
 
-/* Where ends are noticed late, the lengths of launches are learned from events. */
+/* Where ends are noticed late, the lengths of launches are learned from events: only those that are as short as their
+ * submission have fewer, and two within the bound. */
 static void test_points_where_ends_are_late(void **state) {
-        cl_command_queue q = waiting_queue(0);
+        const struct {
+                uint64_t ns;
+                uint32_t limit;
+                int n, events;
+        } cases[] = {
+                        {1 * NSEC_PER_USEC, 0, 192, 3},
+                        {5 * NSEC_PER_USEC, 0, 60, 3},
+                        {15 * NSEC_PER_USEC, 0, 48, 6},
+                        {1 * NSEC_PER_USEC, 100, 100, 2},
+                        {1 * NSEC_PER_USEC, 48, 48, 2},
+                        {15 * NSEC_PER_USEC, 100, 48, 6},
+        };
 
-        takes(q, NSEC_PER_USEC);
-        launches(q, 48);
-        assert_int_equal(n_events_held(), 6);
-        finish(q);
-        release(q);
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                cl_command_queue q = waiting_queue(0);
+                takes(q, cases[i].ns);
+                library.limit = cases[i].limit;
+                launches(q, cases[i].n);
+                assert_int_equal(n_events_held(), cases[i].events);
+                assert_int_equal(library.completed, 0);
+                library.limit = 0;
+                finish(q);
+                assert_int_equal(library.completed, cases[i].n);
+                release(q);
+        }
 }
 
 /* Between events the bound is computed anew only when the service changed something, or for another kind of launch. */

@@ -10,6 +10,7 @@
 #include "layer-fixture.h"
 #include "shim/opencl/opencl-bound.h"
 #include "shim/opencl/opencl-time.h"
+#include "shim/opencl/opencl-track.h"
 
 #define KERNEL(n) ((cl_kernel) (void *) &kernels[n])
 
@@ -120,6 +121,29 @@ static void test_synchronous_without_callbacks(void **state) {
         release(q);
 }
 
+/* The same where most ends were noticed late, before that: the wait measures all launches since the first, and not only
+ * those that it finds. */
+static void test_late_without_callbacks(void **state) {
+        enum { N = 5 };
+        sim.late_callbacks = true;
+        cl_command_queue q;
+        OpenclQueue *record = made(&q);
+        uint64_t began = now_ns();
+
+        for (int i = 0; i < N; i++) {
+                launch_kernel(q, 0, 64);
+                run_for(100 * NSEC_PER_USEC);
+        }
+        sim_complete_to(N - 1);
+        opencl_harvest(record, 0);
+        assert_int_equal(library.completed, N - 1);
+        uint64_t before = atomic_load(&record->mean_ns);
+        assert_int_equal(cl->clFinish(q), CL_SUCCESS);
+        assert_in_range(atomic_load(&record->mean_ns), 100 * NSEC_PER_USEC, MAX(before, (now_ns() - began) / N));
+        sim_call_back();
+        release(q);
+}
+
 /* The bound is one in time: an unknown kind counts as long and a short kind does not; a long kind is bounded from its
  * first launch on, whatever the queue's mean is. */
 static void test_bound_by_kind(void **state) {
@@ -173,6 +197,7 @@ int main(void) {
                         T(test_runtime_that_does_not_tell),
                         T(test_failed),
                         T(test_synchronous_without_callbacks),
+                        T(test_late_without_callbacks),
                         T(test_bound_by_kind),
         };
         return cmocka_run_group_tests(tests, layer_setup_group, NULL);
