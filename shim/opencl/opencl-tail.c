@@ -9,13 +9,14 @@
 #include "shim/opencl/opencl-limit.h"
 #include "shim/opencl/opencl-time.h"
 
-#define TOLD_MIN  4U                    /* ends that waits have to report before a queue has a tail */
-#define MANY      256U                  /* with so many launches, fewer reported ends are enough */
-#define POINT_NS  (100 * NSEC_PER_USEC) /* time between two events, for launches that are known to be short */
-#define EVERY_MAX 64U                   /* launches between two events at most */
-#define TINY_NS   (10 * NSEC_PER_USEC)  /* the host needs about as long for a launch and an eighth of an event */
-#define PAUSE_NS  (1 * NSEC_PER_MSEC)   /* a pause of this length is no chance */
-#define LONG_NS   (500 * NSEC_PER_USEC) /* a longer launch may have an event: its cost does not matter */
+#define TOLD_MIN      4U                    /* ends that waits have to report before a queue has a tail */
+#define MANY          256U                  /* with so many launches, fewer reported ends are enough */
+#define POINT_NS      (100 * NSEC_PER_USEC) /* time between two events, for launches that are known to be short */
+#define POINT_LATE_NS (2 * POINT_NS)        /* the same where ends are noticed late */
+#define EVERY_MAX     64U                   /* launches between two events at most */
+#define TINY_NS       (10 * NSEC_PER_USEC)  /* the host needs about as long for a launch and an eighth of an event */
+#define PAUSE_NS      (1 * NSEC_PER_MSEC)   /* a pause of this length is no chance */
+#define LONG_NS       (500 * NSEC_PER_USEC) /* a longer launch may have an event: its cost does not matter */
 
 static bool is_on(OpenclQueue *q) {
         return atomic_load_explicit(&q->tail, memory_order_relaxed) &&
@@ -25,16 +26,21 @@ static bool is_on(OpenclQueue *q) {
 }
 
 /* How far apart launches with events are, in launches: half of the bound at most, or, where ends are noticed at once, a
- * quarter where that is many. Where ends are noticed late, only launches that the device finishes about as fast as the
- * host submits them are that far apart: longer ones hide what an event costs, and teach by it how long they take. */
+ * quarter where that is many.
+ *
+ * Where ends are noticed late, only launches that the device finishes about as fast as the host submits them are so far
+ * apart: longer ones hide what an event costs, and teach by it how long they take. The question about an event costs
+ * such a launch more than the event, because the driver then sends on what it has gathered. It is put when the bound is
+ * reached; with two thirds of the bound between events, there is one to ask about, and it is old enough to be complete.
+ */
 static uint32_t plan(OpenclQueue *q, uint64_t kind) {
         uint32_t threshold = xsched_queue_limit_for(q->xq, 0), limit = opencl_limit(q, kind),
                  few = limit == 0 ? OPENCL_TAIL_EVERY : CLAMP(limit / 2, 1U, OPENCL_TAIL_EVERY), many = few;
         uint64_t each = opencl_time_expected(q, kind) ?: atomic_load_explicit(&q->mean_ns, memory_order_relaxed);
         if (each != 0 && (q->callbacks_prompt || each < TINY_NS))
-                many = (uint32_t) MIN(POINT_NS / each, (uint64_t) EVERY_MAX);
+                many = (uint32_t) MIN((q->callbacks_prompt ? POINT_NS : POINT_LATE_NS) / each, (uint64_t) EVERY_MAX);
         if (limit != 0)
-                many = MIN(many, limit / (q->callbacks_prompt ? 4 : 2));
+                many = MIN(many, q->callbacks_prompt ? limit / 4 : limit * 2 / 3);
 
         atomic_store_explicit(&q->plan_kind, kind, memory_order_relaxed);
         atomic_store_explicit(&q->plan_threshold, threshold, memory_order_relaxed);

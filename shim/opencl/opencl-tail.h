@@ -6,9 +6,9 @@
  *
  * An event costs a tiny launch 4 to 5 us on a GPU, with the question whether it is complete, and a completion callback
  * 11 us; both may be more than the launch itself. So a queue whose application reports when it is idle, by waiting for
- * it, has an event only at every eighth launch, or one in 100 us of short ones; and no callback at all. A wait, a
- * blocking read or a completion found by the application reports the end of everything launched before, without
- * an event; so does the event of a later launch.
+ * it, has an event only at every eighth launch, or one in 100 to 200 us of short ones; and no callback at all. A wait,
+ * a blocking read or a completion found by the application reports the end of everything launched before, without an
+ * event; so does the event of a later launch.
  *
  * A queue has a tail when its application's own waits have reported the last four ends of work in flight (or fewer ends
  * of many launches), or when it has had work in flight for a thousand launches, for which an end that is noticed a
@@ -33,10 +33,10 @@
  *   returning from it); then the tail is closed once.
  *
  *   The bound counts launches not known complete: it may let through fewer than allowed, by the launches between two
- *   events, and never more. Events are at most half of the bound apart; where ends are noticed at once, a quarter if
- *   that is more than eight.
- *   The bound and the distance of events are computed after each event, and after the first launch after a rest. In
- *   between only words that the service changes are read, and a launch of another kind computes them anew.
+ *   events, and never more. Events are at most half of the bound apart, and where that is more than eight, a
+ *   quarter where ends are noticed at once and two thirds elsewhere. The bound and the distance of events are computed
+ * after each event, and after the first launch after a rest. In between only words that the service changes are read,
+ * and a launch of another kind computes them anew.
  *
  *   A queue whose last reference is released is closed before its handle goes.
  *
