@@ -241,10 +241,58 @@ typedef struct KfdQueueSnapshot {
         uint32_t reserved;
 } KfdQueueSnapshot;
 
+/* --- events --- */
+
+/* What the kernel tells of by itself: a GPU has been reset, or has met an address that is not mapped. */
+#define KFD_EVENT_HW_EXCEPTION 3U
+#define KFD_EVENT_MEMORY       8U
+
+typedef struct KfdCreateEvent {
+        uint64_t event_page_offset;
+        uint32_t event_trigger_data, event_type, auto_reset, node_id, event_id, event_slot_index;
+} KfdCreateEvent;
+
+/* DESTROY_EVENT, SET_EVENT and RESET_EVENT. */
+typedef struct KfdEventId {
+        uint32_t event_id, pad;
+} KfdEventId;
+
+typedef struct KfdMemoryFault {
+        uint32_t not_present, read_only, no_execute, imprecise;
+        uint64_t address;
+        uint32_t gpu_id, error_type;
+} KfdMemoryFault;
+
+typedef struct KfdHwException {
+        uint32_t reset_type, reset_cause, memory_lost, gpu_id;
+} KfdHwException;
+
+typedef struct KfdEventData {
+        union {
+                KfdMemoryFault memory;
+                KfdHwException hw;
+                uint64_t last_event_age; /* of a signal; 0: do not care */
+        };
+        uint64_t ext;
+        uint32_t event_id, pad;
+} KfdEventData;
+
+_Static_assert(sizeof(KfdEventData) == 48 && offsetof(KfdEventData, memory.gpu_id) == 24, "struct kfd_event_data");
+
+typedef struct KfdWaitEvents {
+        uint64_t events_ptr;
+        uint32_t num_events, wait_for_all, timeout, wait_result; /* milliseconds; UINT32_MAX: for ever */
+} KfdWaitEvents;
+
+#define KFD_WAIT_COMPLETE 0U
+
 #define KFD_IOC_GET_VERSION    _IOR(KFD_IOCTL_BASE, KFD_NR_GET_VERSION, KfdVersion)
 #define KFD_IOC_CREATE_QUEUE   _IOWR(KFD_IOCTL_BASE, KFD_NR_CREATE_QUEUE, KfdCreateQueue)
 #define KFD_IOC_DESTROY_QUEUE  _IOWR(KFD_IOCTL_BASE, KFD_NR_DESTROY_QUEUE, KfdDestroyQueue)
 #define KFD_IOC_UPDATE_QUEUE   _IOW(KFD_IOCTL_BASE, KFD_NR_UPDATE_QUEUE, KfdUpdateQueue)
+#define KFD_IOC_CREATE_EVENT   _IOWR(KFD_IOCTL_BASE, KFD_NR_CREATE_EVENT, KfdCreateEvent)
+#define KFD_IOC_DESTROY_EVENT  _IOW(KFD_IOCTL_BASE, KFD_NR_DESTROY_EVENT, KfdEventId)
+#define KFD_IOC_WAIT_EVENTS    _IOWR(KFD_IOCTL_BASE, KFD_NR_WAIT_EVENTS, KfdWaitEvents)
 #define KFD_IOC_CRIU_OP        _IOWR(KFD_IOCTL_BASE, KFD_NR_CRIU_OP, KfdCriu)
 #define KFD_IOC_RUNTIME_ENABLE _IOWR(KFD_IOCTL_BASE, KFD_NR_RUNTIME_ENABLE, KfdRuntimeEnable)
 #define KFD_IOC_DBG_TRAP       _IOWR(KFD_IOCTL_BASE, KFD_NR_DBG_TRAP, KfdDbgTrap)

@@ -40,6 +40,7 @@
 #include "kfd-poll.h"
 #include "shim/kfd/kfd-doorbell.h"
 #include "shim/kfd/kfd-drm.h"
+#include "shim/kfd/kfd-fault.h"
 #include "shim/kfd/kfd-fds.h"
 #include "shim/kfd/kfd-queue.h"
 #include "shim/late/late.h"
@@ -206,6 +207,7 @@ static void contexts_in_child(void) {
         kfd_doorbells_after_fork();
         kfd_hsa_after_fork();
         kfd_drm_after_fork();
+        kfd_fault_after_fork();
         atomic_store(&contexts_pid, getpid());
 }
 
@@ -514,6 +516,22 @@ int fcntl64(int fd, int cmd, ...) {
 
 typedef int QueueCall(unsigned context, int fd, unsigned long request, void *arg);
 
+static int event_call(unsigned context, int fd, unsigned long request, void *arg) {
+        unsigned nr = kfd_ioctl_nr(request);
+
+        if (nr == KFD_NR_DESTROY_EVENT) { /* before the number can be another event's */
+                PROTECT_ERRNO;
+                kfd_fault_forget_event(arg, _IOC_SIZE(request));
+        }
+        int r = kfd_next_ioctl(fd, request, arg);
+        PROTECT_ERRNO;
+        if (r >= 0 && nr == KFD_NR_CREATE_EVENT)
+                kfd_fault_note_event(arg, _IOC_SIZE(request));
+        else if (r >= 0 && nr == KFD_NR_WAIT_EVENTS && kfd_fault_look(arg, _IOC_SIZE(request)))
+                kfd_poll_kick();
+        return r;
+}
+
 /* The kernel dispatches by number alone: the size in the request says what the caller knows. */
 static QueueCall *queue_call(unsigned long request) {
         if (likely(_IOC_TYPE(request) != KFD_IOCTL_BASE))
@@ -525,6 +543,10 @@ static QueueCall *queue_call(unsigned long request) {
                 return kfd_update_queue;
         case KFD_NR_DESTROY_QUEUE:
                 return kfd_destroy_queue;
+        case KFD_NR_CREATE_EVENT:
+        case KFD_NR_DESTROY_EVENT:
+        case KFD_NR_WAIT_EVENTS:
+                return event_call;
         default:
                 return NULL;
         }

@@ -8,7 +8,8 @@
  * every queue, handles the application's calls about them, and applies verdicts for libxsched; kfd-poll.c finds from
  * the queues' indices when they are ready and idle. kfd-hsa.c is the gate in front of doorbells, which kfd-aql.c finds
  * and kfd-doorbell.c remembers; behind it kfd-next.c finds the runtime, and kfd-tool.c intercepts calls that bypass the
- * preloaded functions. kfd-drm.c knows queues that KFD does not. kfd-loan.c gives turns to held queues that the runtime
+ * preloaded functions. kfd-drm.c knows queues that KFD does not, and kfd-fault.c GPUs that have stopped all
+ * queues of the process. kfd-loan.c gives turns to held queues that the runtime
  * waits for.
  *
  * One lock (kfd_lock()) covers the records and the calls into the driver about them, so that the record always matches
@@ -29,6 +30,7 @@
 #include "hal/kfd.h"
 #include "include/xsched/xsched.h"
 #include "shim/kfd/hsa.h"
+#include "shim/kfd/kfd-fault.h"
 
 /* Our own mapping of the process's doorbell page. Kernels from 7.2 on have one for each file. */
 typedef struct KfdDoorbells {
@@ -110,10 +112,10 @@ KfdQueue *kfd_queues(void);
 /* Releases queues that have no held queue left to follow. Returns false when the driver refuses: try again. */
 bool kfd_release_followers(void);
 
-/* The runtime itself keeps the queue off the device: after an error of the queue for good, or while it gives the queue
- * other memory. */
+/* The queue is off the device, whatever its verdict: by the runtime, after an error of the queue for good or while it
+ * gives the queue other memory; or by the driver, for good, after a fault of the process on that GPU. */
 static inline bool kfd_queue_is_stopped(const KfdQueue *q) {
-        return (q->hal.percentage & 0xff) == 0;
+        return (q->hal.percentage & 0xff) == 0 || kfd_gpu_has_faulted(q->gpu->node.gpu_id);
 }
 
 /* Nothing of the queue is under way any more, whatever its indices say. */

@@ -7,6 +7,8 @@
 
 #include <stdint.h>
 
+#include "hal/kfd-abi.h"
+
 #define KFD_EVENTS_MAX 4096U
 
 typedef struct KfdClockCounters {
@@ -83,35 +85,9 @@ typedef struct KfdWaveState {
 
 #define KFD_EVENT_SIGNAL 0U
 #define KFD_EVENT_DEBUG  5U
-#define KFD_EVENT_MEMORY 8U
 
 /* What mmap() on the device takes for the page of signal slots. */
 #define KFD_MMAP_EVENTS (UINT64_C(2) << 62)
 
-typedef struct KfdCreateEvent {
-        uint64_t event_page_offset;
-        uint32_t event_trigger_data, event_type, auto_reset, node_id, event_id, event_slot_index;
-} KfdCreateEvent;
-
-/* DESTROY_EVENT, SET_EVENT and RESET_EVENT. */
-typedef struct KfdEventId {
-        uint32_t event_id, pad;
-} KfdEventId;
-
-typedef struct KfdEventData {
-        union {
-                uint64_t exception[4];
-                uint64_t last_event_age; /* of a signal; 0: do not care */
-        };
-        uint64_t ext;
-        uint32_t event_id, pad;
-} KfdEventData;
-
-#define KFD_WAIT_COMPLETE 0U
-#define KFD_WAIT_TIMEOUT  1U
-#define KFD_WAIT_FAIL     2U
-
-typedef struct KfdWaitEvents {
-        uint64_t events_ptr;
-        uint32_t num_events, wait_for_all, timeout, wait_result; /* milliseconds; UINT32_MAX: for ever */
-} KfdWaitEvents;
+#define KFD_WAIT_TIMEOUT 1U
+#define KFD_WAIT_FAIL    2U

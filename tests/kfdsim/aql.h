@@ -66,10 +66,16 @@ typedef struct AqlSignal {
 
 _Static_assert(sizeof(AqlSignal) == 64, "amd_signal_t");
 
+/* The kernel uses this address, which is not mapped. */
+#define AQL_FAULT_MEMORY  INT64_MIN
+#define AQL_FAULT_ADDRESS UINT64_C(0x123456789000)
+
 typedef struct AqlKernel {
         uint64_t magic;
         uint64_t duration_ns;
-        int64_t fault; /* of queues of HSA runtimes: what the device writes into the queue's inactive signal; 0: none */
+        /* Of queues of HSA runtimes: what the device writes into the queue's inactive signal, or AQL_FAULT_MEMORY; 0:
+         * none. */
+        int64_t fault;
 } AqlKernel;
 
 /* Written by the engine, one packet after the other; read by anybody. Entry N % capacity of `seen` counts the

@@ -33,6 +33,7 @@ struct Event {
         bool used, auto_reset, signaled;
         uint32_t type;
         uint64_t age; /* how often it was raised; 0 means nothing */
+        KfdMemoryFault fault;
         Waiter *waiters;
 };
 
@@ -69,6 +70,16 @@ void sim_event_raise(uint32_t id) {
         Event *e = event_find(id);
         if (e)
                 event_raise(e);
+        (void) pthread_mutex_unlock(&lock);
+}
+
+void sim_event_fault(const KfdMemoryFault *fault) {
+        (void) pthread_mutex_lock(&lock);
+        for (size_t i = 1; i < ELEMENTSOF(events); i++)
+                if (events[i].used && events[i].type == KFD_EVENT_MEMORY) {
+                        events[i].fault = *fault;
+                        event_raise(events + i);
+                }
         (void) pthread_mutex_unlock(&lock);
 }
 
@@ -172,11 +183,13 @@ static uint32_t waiters_wait(const Waiter *w, uint32_t n, bool all, uint64_t unt
         return result;
 }
 
-/* Tells the ages of the events that have come, to callers that know of ages. */
+/* Tells the ages of the events that have come, to callers that know of ages, and what has faulted. */
 static int waiters_tell(const Waiter *w, KfdEventData *data, const KfdWaitEvents *a) {
         for (uint32_t i = 0; i < a->num_events; i++)
                 if (w[i].activated && w[i].by_age)
                         data[i].last_event_age = w[i].event->age;
+                else if (w[i].activated && w[i].event->type == KFD_EVENT_MEMORY)
+                        data[i].memory = w[i].event->fault;
         return sim_copy_out(a->events_ptr, data, a->num_events * sizeof(*data));
 }
 

@@ -484,6 +484,7 @@ static void in_child(void) {
         sim_engine_forget();
         sim_doorbells_forget();
         sim_event_forget();
+        sim_packet_forget();
         sim_memory_forget();
         sim_render_forget();
         sim_failure_forget();

@@ -129,8 +129,19 @@ bool sim_queue_is_executed(const SimQueue *q) {
         return q->type == KFD_QUEUE_COMPUTE_AQL || is_sdma(q);
 }
 
+/* The GPUs that the driver has taken this process's queues off, by bits. */
+static _Atomic uint32_t gpus_lost;
+
+void sim_packet_forget(void) {
+        atomic_store(&gpus_lost, 0);
+}
+
+static bool is_lost(const SimQueue *q) {
+        return atomic_load(&gpus_lost) & (1U << q->gpu);
+}
+
 bool sim_packet_is_ready(SimQueue *q) {
-        if (!atomic_load(&q->mapped) || atomic_load(&q->stalled))
+        if (!atomic_load(&q->mapped) || atomic_load(&q->stalled) || is_lost(q))
                 return false;
         if (is_sdma(q))
                 return sim_sdma_is_ready(q);
@@ -197,6 +208,16 @@ bool sim_packet_fault(SimQueue *q) {
 
         if (!k || k->fault == 0)
                 return false;
+        if (k->fault == AQL_FAULT_MEMORY) {
+                const KfdMemoryFault fault = {
+                                .not_present = 1,
+                                .address = AQL_FAULT_ADDRESS,
+                                .gpu_id = sim_world()->gpus[q->gpu].gpu_id,
+                };
+                atomic_fetch_or(&gpus_lost, 1U << q->gpu);
+                sim_event_fault(&fault);
+                return true;
+        }
         const AmdQueue *queue = container_of((const uint64_t *) (uintptr_t) q->write_pointer, AmdQueue, write_index);
         atomic_store(&q->stalled, true);
         signal_change((AqlSignal *) (uintptr_t) queue->inactive_signal.handle, 0, k->fault);

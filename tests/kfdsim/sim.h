@@ -26,6 +26,8 @@
  *     that is not written ends the process;
  *   - a kernel that faults stops its queue, with its packet in front, and is reported by the queue's inactive signal
  *     (amd_queue_t), which the runtime waits for; mapped again, the queue tries that packet once more;
+ *   - a kernel that uses an address which is not mapped: all queues of the process are off that GPU for good, those
+ * made later, too, and the process's events for memory faults are raised, as the driver does without a debugger;
  *   - packets are fetched when they are announced, SIM_FETCH_MAX ahead at most: what is written into one later is not
  *     seen;
  *   - CRIU_OP pause and unpause, DBG_TRAP suspend and resume, RUNTIME_ENABLE, injected errors, an unmap that times out;
@@ -48,6 +50,8 @@
  *     freed and mapped again;
  *   - DBG_TRAP's exceptions but for QUEUE_NEW and PROCESS_RUNTIME, and that some GPUs can be debugged by one process
  *     only;
+ *   - queue errors by the payload in a queue's save area, of which newer drivers tell a runtime that has enabled its
+ *     debugger (KFD_EC_*): the runtime itself then takes the queue off, as after the inactive signal;
  *   - a process that is stopped by a signal stops its part of the GPU, too: the others go on after a few quanta;
  *   - a process that calls exec() without using KFD afterwards leaves its queues listed until it ends;
  *   - nothing of it says how long anything takes on real hardware.
@@ -271,6 +275,7 @@ void sim_queue_ring(SimQueue *q, uint64_t value);
 
 /* Raises an event of this process: id as in CREATE_EVENT. */
 void sim_event_raise(uint32_t id);
+void sim_event_fault(const KfdMemoryFault *fault); /* all events of this process that tell of memory faults */
 void sim_event_forget(void);
 
 /* The packet at a queue's read index: whether there is one that may execute now, how long it takes, and its end. */
@@ -280,6 +285,7 @@ KfdsimTorn sim_packet_last_torn(void);
 void sim_packet_check(const SimQueue *q, uint64_t value);
 bool sim_packet_is_ready(SimQueue *q);
 bool sim_packet_fault(SimQueue *q); /* false: it has none */
+void sim_packet_forget(void);       /* in the child of a fork */
 uint64_t sim_packet_duration(const SimQueue *q);
 void sim_packet_retire(SimQueue *q, uint64_t ended_ns);
 bool sim_sdma_is_ready(const SimQueue *q);

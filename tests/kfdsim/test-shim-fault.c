@@ -13,6 +13,8 @@
 #include <hsa/hsa_ext_amd.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <signal.h>
+#include <sys/wait.h>
 
 #include "aql.h"
 #include "hsa-queue.h"
@@ -275,6 +277,69 @@ static void case_told_while_held(void) {
         end(&other);
 }
 
+/* --- memory --- */
+
+static const AqlKernel wild = {
+                .magic = AQL_KERNEL_MAGIC,
+                .duration_ns = 5 * NSEC_PER_MSEC,
+                .fault = AQL_FAULT_MEMORY,
+};
+
+static _Atomic unsigned n_memory_faults;
+
+static hsa_status_t on_event(const hsa_amd_event_t *event, void *userdata) {
+        CHECK(event->event_type == HSA_AMD_GPU_MEMORY_FAULT_EVENT);
+        CHECK(event->memory_fault.virtual_address == AQL_FAULT_ADDRESS);
+        atomic_fetch_add(&n_memory_faults, 1);
+        return HSA_STATUS_SUCCESS; /* and the process goes on */
+}
+
+/* A kernel uses an address that is not mapped, and the program wants to be told of that. The driver has all queues of
+ * the process off the GPU: none counts as running, or waits for one that does. */
+static void case_memory(void) {
+        Tested t, other;
+
+        start(&t, &other);
+        CHECK(hsa_amd_register_system_event_handler(on_event, NULL) == HSA_STATUS_SUCCESS);
+        dispatch(&t, &wild);
+        dispatch(&other, &bad_and_long);
+        CHECK(poll_until(atomic_load(&n_memory_faults) == 1));
+        CHECK(poll_until(is_idle(&t) && is_idle(&other)));
+
+        dispatch(&other, &good);
+        CHECK(poll_until(is_idle(&other)));
+        verdict(&t, true);
+        verdict(&other, true);
+        verdict(&other, false);
+        verdict(&t, false);
+        CHECK(poll_until(is_idle(&t) && is_idle(&other)));
+        CHECK(atomic_load(&n_memory_faults) == 1 && atomic_load(&t.n_errors) == 0);
+        end(&t);
+        end(&other);
+}
+
+/* Nobody wants to be told: the runtime ends the process by itself, held or not, and nothing of ours makes it wait. */
+static void case_memory_aborts(void) {
+        for (unsigned held = 0; held < 2; held++) {
+                int status;
+                pid_t child = fork();
+
+                CHECK(child >= 0);
+                if (child == 0) {
+                        Tested t, other;
+                        (void) alarm(60);
+                        start(&t, &other);
+                        dispatch(&t, &wild);
+                        if (held)
+                                order(&other, true);
+                        for (;;)
+                                (void) pause();
+                }
+                CHECK(waitpid(child, &status, 0) == child);
+                CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+        }
+}
+
 static _Atomic bool ends;
 
 static void *move(void *userdata) {
@@ -321,7 +386,8 @@ int test_main(int argc, char *argv[]);
 /* argv[1] is this module. */
 _public_
 int test_main(int argc, char *argv[]) {
-        static const BusCase cases[] = {CASE(running), CASE(held), CASE(told_while_held), CASE(moved)};
+        static const BusCase cases[] = {CASE(running), CASE(held), CASE(told_while_held), CASE(memory),
+                        CASE(memory_aborts), CASE(moved)};
         const char *self[] = {argv[0], argv[1], NULL};
 
         return bus_cases_run(cases, ELEMENTSOF(cases), self, argc > 2 ? argv[2] : NULL);
