@@ -60,11 +60,11 @@ static int criu_hold(KfdTarget *t) {
         for (unsigned i = 0; i < ATTEMPTS_MAX && is_interrupt(r); i++) {
                 r = criu_call(t, KFD_CRIU_PROCESS_INFO);
                 if (r >= 0) {
-                        t->state = KFD_TARGET_HELD;
+                        t->state = TARGET_HELD;
                         return 0;
                 }
-                t->state = criu_undo(t) < 0 ? KFD_TARGET_UNSURE : KFD_TARGET_RUNNING;
-                if (t->state == KFD_TARGET_UNSURE)
+                t->state = criu_undo(t) < 0 ? TARGET_UNSURE : TARGET_RUNNING;
+                if (t->state == TARGET_UNSURE)
                         break;
         }
         return r == -ENOTTY ? -ENOSYS : r;

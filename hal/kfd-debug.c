@@ -175,9 +175,9 @@ static int debug_stop_all(KfdTarget *t) {
 /* Undoes everything after a failure, because the state after it is unknown. */
 static int debug_end(KfdTarget *t, int r) {
         if (r >= 0)
-                t->state = t->n_suspended > 0 || t->state == KFD_TARGET_HELD ? KFD_TARGET_HELD : KFD_TARGET_RUNNING;
+                t->state = t->n_suspended > 0 || t->state == TARGET_HELD ? TARGET_HELD : TARGET_RUNNING;
         else
-                t->state = debug_undo(t) < 0 ? KFD_TARGET_UNSURE : KFD_TARGET_RUNNING;
+                t->state = debug_undo(t) < 0 ? TARGET_UNSURE : TARGET_RUNNING;
         return r;
 }
 
@@ -185,7 +185,7 @@ static int debug_hold(KfdTarget *t) {
         int r = debug_stop_all(t);
 
         if (r >= 0)
-                t->state = KFD_TARGET_HELD; /* also without queues */
+                t->state = TARGET_HELD; /* also without queues */
         return debug_end(t, MIN(r, 0));
 }
 
@@ -210,7 +210,7 @@ int kfd_debug_resume(KfdTarget *t) {
                         debug_forget(t, t->ids[i] & ~KFD_DBG_QUEUE_INVALID);
         if (t->n_suspended == 0) {
                 int q = debug_undo(t);
-                t->state = q < 0 ? KFD_TARGET_UNSURE : KFD_TARGET_RUNNING;
+                t->state = q < 0 ? TARGET_UNSURE : TARGET_RUNNING;
         }
         return r;
 }

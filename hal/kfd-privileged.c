@@ -17,13 +17,6 @@
 
 #define STACK_SIZE ((size_t) 64 * 1024)
 
-static const char *const kfd_privileged_mode_table[_KFD_PRIVILEGED_MODE_MAX] = {
-                [KFD_PRIVILEGED_NO] = "no",
-                [KFD_PRIVILEGED_CRIU] = "criu",
-                [KFD_PRIVILEGED_DEBUG] = "debug",
-};
-DEFINE_STRING_TABLE_LOOKUP(kfd_privileged_mode, KfdPrivilegedMode);
-
 const char *kfd_privileged_explain(int error) {
         switch (error) {
         case -ESRCH:
@@ -129,11 +122,11 @@ static int seized(KfdTarget *t, int (*call)(KfdTarget *t)) {
 
 /* --- targets --- */
 
-int kfd_target_open(KfdPrivilegedMode mode, pid_t pid, uint64_t start_time, bool allow_mes, const KfdTargetSys *sys,
+int kfd_target_open(PrivilegedMode mode, pid_t pid, uint64_t start_time, bool allow_mes, const KfdTargetSys *sys,
                 KfdTarget *ret) {
-        static const KfdPrivilegedOps *const ops[_KFD_PRIVILEGED_MODE_MAX] = {
-                        [KFD_PRIVILEGED_CRIU] = &kfd_criu_ops,
-                        [KFD_PRIVILEGED_DEBUG] = &kfd_debug_ops,
+        static const KfdPrivilegedOps *const ops[_PRIVILEGED_MODE_MAX] = {
+                        [PRIVILEGED_CRIU] = &kfd_criu_ops,
+                        [PRIVILEGED_DEBUG] = &kfd_debug_ops,
         };
         _cleanup_(kfd_target_done)
         KfdTarget t = KFD_TARGET_NULL;
@@ -181,16 +174,16 @@ static void learn(uint64_t *estimate, const KfdTarget *t, uint64_t since) {
 int kfd_target_undo(KfdTarget *t) {
         int r = t->ops->traces_undo ? seized(t, t->ops->undo) : t->ops->undo(t);
 
-        t->state = r >= 0 ? KFD_TARGET_RUNNING : KFD_TARGET_UNSURE;
+        t->state = r >= 0 ? TARGET_RUNNING : TARGET_UNSURE;
         return r;
 }
 
 static int settle(KfdTarget *t) {
-        return t->state == KFD_TARGET_UNSURE ? kfd_target_undo(t) : 0;
+        return t->state == TARGET_UNSURE ? kfd_target_undo(t) : 0;
 }
 
 int kfd_target_hold(KfdTarget *t) {
-        if (t->state == KFD_TARGET_HELD && t->ops->inherit == HAL_INHERIT_HOLD)
+        if (t->state == TARGET_HELD && t->ops->inherit == HAL_INHERIT_HOLD)
                 return 0;
         int r = settle(t);
         if (r < 0)
@@ -200,7 +193,7 @@ int kfd_target_hold(KfdTarget *t) {
                 return r;
 
         uint64_t since = t->sys->now();
-        bool first = t->state != KFD_TARGET_HELD;
+        bool first = t->state != TARGET_HELD;
         r = seized(t, t->ops->hold);
         if (r >= 0 && first)
                 learn(&t->costs.hold_ns, t, since);
@@ -208,10 +201,10 @@ int kfd_target_hold(KfdTarget *t) {
 }
 
 int kfd_target_release(KfdTarget *t) {
-        if (t->state == KFD_TARGET_RUNNING && !t->enabled)
+        if (t->state == TARGET_RUNNING && !t->enabled)
                 return 0;
         uint64_t since = t->sys->now();
-        bool first = t->state == KFD_TARGET_HELD;
+        bool first = t->state == TARGET_HELD;
         int r = kfd_target_undo(t);
         if (r >= 0 && first)
                 learn(&t->costs.release_ns, t, since);

@@ -42,17 +42,7 @@
 #include "common/time-util.h"
 #include "hal/hal.h"
 #include "hal/kfd-abi.h"
-
-typedef enum KfdPrivilegedMode {
-        KFD_PRIVILEGED_NO,
-        KFD_PRIVILEGED_CRIU,
-        KFD_PRIVILEGED_DEBUG,
-        _KFD_PRIVILEGED_MODE_MAX,
-} KfdPrivilegedMode;
-
-/* "no", "criu", "debug". */
-const char *kfd_privileged_mode_to_string(KfdPrivilegedMode v);
-int kfd_privileged_mode_from_string(const char *s);
+#include "hal/privileged-mode.h"
 
 /* Maximum wait for the exit of a former tracing thread of ours. */
 #define KFD_TARGET_SEIZE_NS (1 * NSEC_PER_SEC)
@@ -78,12 +68,6 @@ typedef struct KfdTargetSys {
         void (*nap)(void); /* sleeps shortly */
 } KfdTargetSys;
 
-typedef enum KfdTargetState {
-        KFD_TARGET_RUNNING, /* no hold of ours is in force */
-        KFD_TARGET_HELD,
-        KFD_TARGET_UNSURE, /* a call and its undo failed */
-} KfdTargetState;
-
 typedef struct KfdTarget KfdTarget;
 
 typedef struct KfdPrivilegedOps {
@@ -102,7 +86,7 @@ struct KfdTarget {
         pid_t pid;
         uint64_t start_time;
         bool allow_mes;
-        KfdTargetState state;
+        TargetState state;
         HalCosts costs;
 
         int pidfd;
@@ -124,7 +108,7 @@ struct KfdTarget {
 /* Opens a target, which the caller gives back by kfd_target_done(). `start_time` 0: whatever process has that pid now.
  * Returns 0; -ESRCH: the process is gone; -ENODEV: it does not use KFD; -EPERM: we may not look at it, or trace it;
  * -ENOSYS: this KFD is too old; -EINVAL: no such mode. */
-int kfd_target_open(KfdPrivilegedMode mode, pid_t pid, uint64_t start_time, bool allow_mes, const KfdTargetSys *sys,
+int kfd_target_open(PrivilegedMode mode, pid_t pid, uint64_t start_time, bool allow_mes, const KfdTargetSys *sys,
                 KfdTarget *ret);
 
 /* Releases the target's hold, and closes it. */

@@ -5,11 +5,12 @@
  * The interface of NVIDIA's kernel driver, as far as xsched uses it: objects of its resource manager (RM) on
  * /dev/nvidiactl
  *
- * Declared here, after open-gpu-kernel-modules: nvos.h, nv_escape.h, nv-ioctl.h, ctrl2080fifo.h, ctrl2080gpu.h and
- * ctrl0000gpu.h. The driver dispatches by the number of the request and by the size encoded in it. NVIDIA does not
- * promise that any of it is the same in the next branch of the driver, see nvrm_version_known().
+ * Declared here, after open-gpu-kernel-modules: nvos.h, nv_escape.h, nv-ioctl.h, ctrl2080fifo.h, ctrl2080gpu.h,
+ * ctrl0000client.h and ctrl0000gpu.h. The driver dispatches by the number of the request and by the size encoded in it.
+ * NVIDIA does not promise that any of it is the same in the next branch of the driver, see nvrm_version_known().
  */
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/ioctl.h>
 
@@ -39,6 +40,7 @@ enum {
         NVRM_INVALID_OBJECT = 0x31,
         NVRM_INVALID_OBJECT_HANDLE = 0x33,
         NVRM_INVALID_OBJECT_PARENT = 0x36,
+        NVRM_INVALID_PARAM_STRUCT = 0x3a,
         NVRM_INVALID_STATE = 0x40,
         NVRM_NOT_SUPPORTED = 0x56,
         NVRM_OBJECT_NOT_FOUND = 0x57,
@@ -58,6 +60,10 @@ enum {
         NVRM_CLASS_CHANNEL_GROUP = 0xa06c,
         NVRM_CLASS_CHANNEL_HOPPER = 0xc86f,
 };
+
+static inline bool nvrm_class_is_channel(uint32_t class) {
+        return (class & 0xff) == 0x6f && class > 0xff;
+}
 
 /* NVOS21. The longer form, NvrmAlloc (NVOS64), has a mask of rights in front of the size. */
 typedef struct NvrmAllocShort {
@@ -133,7 +139,9 @@ enum {
 /* --- controls --- */
 
 enum {
-        NVRM_CMD_GPU_GET_PCI_INFO = 0x21b,      /* of a client */
+        NVRM_CMD_GPU_GET_PCI_INFO = 0x21b, /* of a client */
+        NVRM_CMD_CLIENT_GET_HANDLE_INFO = 0xd02,
+        NVRM_CMD_CLIENT_GET_CHILD_HANDLE = 0xd05,
         NVRM_CMD_GPU_GET_ID = 0x20800142,       /* of a subdevice */
         NVRM_CMD_DISABLE_CHANNELS = 0x2080110b, /* of a subdevice */
         NVRM_CMD_GROUP_SCHEDULE = 0xa06c0101,   /* GPFIFO_SCHEDULE: starts to run the group */
@@ -155,6 +163,27 @@ typedef struct NvrmPciInfo {
         uint32_t domain;
         uint16_t bus, slot;
 } NvrmPciInfo;
+
+enum {
+        NVRM_HANDLE_INFO_PARENT = 1,
+        NVRM_HANDLE_INFO_CLASS = 2,
+};
+
+typedef struct NvrmHandleInfo {
+        uint32_t object;
+        uint32_t what; /* NVRM_HANDLE_INFO_* */
+        uint64_t result;
+} NvrmHandleInfo;
+
+/* Answers with the first of the children of that class, by the driver's own number of the class: a hash of its name,
+ * the same from 535 to 595. */
+#define NVRM_CHILD_DEVICE 0xe0ac20U
+#define NVRM_CHILD_GROUP  0x2b5b80U
+
+typedef struct NvrmChildHandle {
+        uint32_t parent, class;
+        uint32_t object;
+} NvrmChildHandle;
 
 typedef struct NvrmSlice {
         uint64_t usec;
@@ -186,5 +215,7 @@ _Static_assert(sizeof(NvrmControl) == 32, "NVOS54_PARAMETERS");
 _Static_assert(sizeof(NvrmDup) == 28, "NVOS55_PARAMETERS");
 _Static_assert(sizeof(NvrmLarge) == 16, "nv_ioctl_xfer_t");
 _Static_assert(sizeof(NvrmVersion) == 72, "nv_ioctl_rm_api_version_t");
+_Static_assert(sizeof(NvrmHandleInfo) == 16, "NV0000_CTRL_CLIENT_GET_HANDLE_INFO_PARAMS");
+_Static_assert(sizeof(NvrmChildHandle) == 12, "NV0000_CTRL_CMD_CLIENT_GET_CHILD_HANDLE_PARAMS");
 _Static_assert(sizeof(NvrmPciInfo) == 12, "NV0000_CTRL_GPU_GET_PCI_INFO_PARAMS");
 _Static_assert(sizeof(NvrmDisableChannels) == 536, "NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS");

@@ -145,14 +145,24 @@ static int channel_call(const NvrmHalQueue *via, NvrmChannel *c, bool stop) {
         return c->lost ? 0 : r;
 }
 
-/* Sets a channel in an unknown state to its boolean. */
-static int channel_restore(const NvrmHalQueue *via, NvrmChannel *c) {
+/* Sets a channel in an unknown state, which was disabled once at most, to a state. It may stand still and count as
+ * enabled, so that enabling it alone does nothing. */
+static int channel_restore_to(const NvrmHalQueue *via, NvrmChannel *c, bool stopped) {
         c->unsure = true;
         int r = channel_call(via, c, false);
-        if (r >= 0 && c->stopped && !c->lost)
+        if (r >= 0 && !c->lost)
                 r = channel_call(via, c, true);
-        c->unsure = r < 0 || c->lost;
+        if (r >= 0 && !stopped && !c->lost)
+                r = channel_call(via, c, false);
+        if (r >= 0 && !c->lost) {
+                c->stopped = stopped;
+                c->unsure = false;
+        }
         return r;
+}
+
+static int channel_restore(const NvrmHalQueue *via, NvrmChannel *c) {
+        return channel_restore_to(via, c, c->stopped);
 }
 
 static void list_restore(const List *l) {
@@ -295,13 +305,14 @@ int nvrm_hal_follow(NvrmHalQueue *q, NvrmChannel *c) {
         return r;
 }
 
-/* Enabling an enabled channel does nothing, so an `unsure` one may be enabled again. */
 int nvrm_hal_let_go_one(const NvrmHalQueue *q, NvrmChannel *c) {
         if (!channel_is_due(c, false))
                 return 0;
+        if (c->unsure)
+                return channel_restore_to(q, c, false);
         int r = channel_call(q, c, false);
         if (r >= 0 && !c->lost)
-                c->stopped = c->unsure = false;
+                c->stopped = false;
         return r;
 }
 

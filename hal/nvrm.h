@@ -9,10 +9,11 @@
  * there after the release.
  *
  * The driver counts: a channel that was disabled twice has to be enabled twice. And a call for a list with an unknown
- * channel fails after the channels before it were changed. So each channel has one boolean, `stopped`, and a call names
- * only the channels that have to change. After a failed call each of its channels is enabled by itself, which does
- * nothing to an enabled one, and then set to its boolean. If that fails, too, the channel is `unsure`, and every later
- * call begins with it.
+ * channel fails after the channels before it were stopped, but does not count that, so that enabling them does nothing:
+ * they run again only when they are disabled and then enabled (seen on an H100). So each channel has one boolean,
+ * `stopped`, and a call names only the channels that have to change. After a failed call each of its channels is
+ * enabled by itself, which does nothing to one that counts as enabled, then disabled, and enabled again if its boolean
+ * says so. If that fails, too, the channel is `unsure`, and every later call begins with it.
  *
  * A channel that the driver does not know, or whose GPU is lost, is lost: it cannot run, and its error must not fail
  * the other channels of the list. Its `stopped` keeps its value, because the channel may exist under another handle.

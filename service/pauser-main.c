@@ -14,9 +14,13 @@
 
 #include "common/macro.h"
 #include "hal/kfd-target-sys.h"
+#include "hal/nvrm-target-sys.h"
+#include "hal/privileged.h"
 #include "service/base/log.h"
 #include "service/enforce/pause-record.h"
 #include "service/enforce/pauser.h"
+
+static const PrivilegedSys target_sys = {.kfd = &kfd_target_sys, .nvrm = &nvrm_target_sys};
 
 static int usage(void) {
         (void) fputs("xsched-holder belongs to xschedd, see xschedd(8); by hand, as root, to let go what "
@@ -35,20 +39,19 @@ static bool number(const char *s, uint64_t *ret) {
 
 static int run_pause(char *argv[], int dir) {
         uint64_t pid, start, allow_mes;
-        int mode = kfd_privileged_mode_from_string(argv[5]);
+        int mode = privileged_mode_from_string(argv[5]);
 
-        if (!number(argv[3], &pid) || !number(argv[4], &start) || !number(argv[6], &allow_mes) ||
-                        mode <= KFD_PRIVILEGED_NO)
+        if (!number(argv[3], &pid) || !number(argv[4], &start) || !number(argv[6], &allow_mes) || mode <= PRIVILEGED_NO)
                 return usage();
         const PauserOptions o = {
                         .pid = (pid_t) pid,
                         .start_time = start,
-                        .mode = (KfdPrivilegedMode) mode,
+                        .mode = (PrivilegedMode) mode,
                         .allow_mes = allow_mes != 0,
                         .dir = dir,
                         .socket = PAUSER_SOCKET_FD,
         };
-        int r = pauser_run(&o, &kfd_target_sys);
+        int r = pauser_run(&o, &target_sys);
         if (r < 0)
                 log_error_errno(r, "Pauser of process %d: %m", (int) o.pid);
         return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
@@ -59,7 +62,7 @@ static int run_undo(int argc, char *argv[], int dir) {
 
         if (argc == 5 && (!number(argv[3], &pid) || !number(argv[4], &start)))
                 return usage();
-        int r = pauser_undo(dir, (pid_t) pid, start, &kfd_target_sys);
+        int r = pauser_undo(dir, (pid_t) pid, start, &target_sys);
         return r == -EAGAIN ? PAUSER_EXIT_LIVES : r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 

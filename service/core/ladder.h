@@ -23,6 +23,7 @@
  */
 
 #include "client.h"
+#include "hal/hal.h"
 
 #define LADDER_REVIEW_MIN_NS (50 * NSEC_PER_USEC)
 

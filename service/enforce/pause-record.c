@@ -29,7 +29,7 @@ int pause_record_dir_open(const char *path) {
         return fd < 0 ? negative_errno() : fd;
 }
 
-int pause_record_make(pid_t pid, uint64_t start_time, KfdPrivilegedMode mode, PauseRecord *ret) {
+int pause_record_make(pid_t pid, uint64_t start_time, PrivilegedMode mode, PauseRecord *ret) {
         *ret = (PauseRecord){.pid = pid, .start_time = start_time, .mode = mode};
         return boot_id_read(ret->boot_id);
 }
@@ -39,7 +39,7 @@ int pause_record_make(pid_t pid, uint64_t start_time, KfdPrivilegedMode mode, Pa
 /* The last line shows that the record is complete. */
 static int record_print(const PauseRecord *r, char text[static TEXT_SIZE]) {
         return snprintf(text, TEXT_SIZE, "xsched-hold 1\nboot %s\npid %d\nstart %" PRIu64 "\nmode %s\nend\n",
-                        r->boot_id, (int) r->pid, r->start_time, kfd_privileged_mode_to_string(r->mode));
+                        r->boot_id, (int) r->pid, r->start_time, privileged_mode_to_string(r->mode));
 }
 
 int pause_record_write(int dir, const PauseRecord *r) {
@@ -70,11 +70,11 @@ static int record_parse(const char *text, PauseRecord *ret) {
         if (sscanf(text, "xsched-hold 1\nboot %36s\npid %d\nstart %" SCNu64 "\nmode %15s\n", r.boot_id, &pid,
                             &r.start_time, mode) != 4)
                 return -EBADMSG;
-        int m = kfd_privileged_mode_from_string(mode);
-        if (pid <= 0 || m <= KFD_PRIVILEGED_NO)
+        int m = privileged_mode_from_string(mode);
+        if (pid <= 0 || m <= PRIVILEGED_NO)
                 return -EBADMSG;
         r.pid = pid;
-        r.mode = (KfdPrivilegedMode) m;
+        r.mode = (PrivilegedMode) m;
 
         /* Accepts only a text that record_print() would write. */
         (void) record_print(&r, again);

@@ -22,20 +22,20 @@
 #include <sys/types.h>
 
 #include "common/process.h"
-#include "hal/kfd-privileged.h"
+#include "hal/privileged-mode.h"
 
 typedef struct PauseRecord {
         char boot_id[BOOT_ID_SIZE];
         pid_t pid;
         uint64_t start_time;
-        KfdPrivilegedMode mode;
+        PrivilegedMode mode;
 } PauseRecord;
 
 /* Opens the directory, and makes it if its parent exists. Returns its fd, which the caller closes. */
 int pause_record_dir_open(const char *path);
 
 /* Makes a record with this boot's id. */
-int pause_record_make(pid_t pid, uint64_t start_time, KfdPrivilegedMode mode, PauseRecord *ret);
+int pause_record_make(pid_t pid, uint64_t start_time, PrivilegedMode mode, PauseRecord *ret);
 
 #define PAUSE_RECORD_NAME_SIZE 64U
 void pause_record_name(pid_t pid, uint64_t start_time, char ret[static PAUSE_RECORD_NAME_SIZE]);

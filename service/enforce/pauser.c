@@ -23,8 +23,8 @@
 
 typedef struct Pauser {
         const PauserOptions *options;
-        const KfdTargetSys *sys;
-        KfdTarget target;
+        const PrivilegedSys *sys;
+        PrivilegedTarget target;
         bool is_open;
         bool is_recorded;
         bool wanted, requested; /* requested: a request came since the last look */
@@ -40,14 +40,19 @@ static void on_term(int sig) {
         terminated = 1;
 }
 
+static TargetState state_of(const Pauser *p) {
+        return privileged_target_state(&p->target);
+}
+
 static void reply(Pauser *p, int error) {
+        const HalCosts costs = privileged_target_costs(&p->target);
         const PauserReply m = {
-                        .state = (uint32_t) p->target.state,
+                        .state = (uint32_t) state_of(p),
                         .wanted = p->wanted,
                         .error = error,
                         .expired = p->expired,
-                        .hold_ns = p->target.costs.hold_ns,
-                        .release_ns = p->target.costs.release_ns,
+                        .hold_ns = costs.hold_ns,
+                        .release_ns = costs.release_ns,
         };
 
         /* An error is ignored: whether the service is gone or does not read, the pauser goes on. */
@@ -85,7 +90,7 @@ static int target_open(Pauser *p) {
 
         if (p->is_open)
                 return 0;
-        int r = kfd_target_open(o->mode, o->pid, o->start_time, o->allow_mes, p->sys, &p->target);
+        int r = privileged_target_open(o->mode, o->pid, o->start_time, o->allow_mes, p->sys, &p->target);
         p->is_open = r >= 0;
         return r;
 }
@@ -95,18 +100,18 @@ static int pause_target(Pauser *p) {
         if (r >= 0)
                 r = record(p);
         if (r >= 0)
-                r = kfd_target_hold(&p->target);
-        if (r < 0 && p->target.state == KFD_TARGET_RUNNING)
+                r = privileged_target_hold(&p->target);
+        if (r < 0 && state_of(p) == TARGET_RUNNING)
                 strike_out(p);
         return r;
 }
 
 static void let_go(Pauser *p) {
-        int r = kfd_target_release(&p->target);
+        int r = privileged_target_release(&p->target);
 
         if (r == -ESRCH)
-                p->target.state = KFD_TARGET_RUNNING; /* the process has ended, and its pause with it */
-        if (p->target.state == KFD_TARGET_RUNNING) {
+                privileged_target_has_ended(&p->target); /* the process has ended, and its pause with it */
+        if (state_of(p) == TARGET_RUNNING) {
                 strike_out(p);
                 p->retry_at_ns = 0;
                 reply(p, 0);
@@ -124,13 +129,13 @@ static void act(Pauser *p) {
                 p->expired = true;
         }
         if (p->wanted && p->requested) {
-                bool was_held = p->target.state == KFD_TARGET_HELD;
+                bool was_held = state_of(p) == TARGET_HELD;
                 int r = pause_target(p);
                 if (r < 0)
                         p->wanted = false;
                 if (r < 0 || !was_held)
                         reply(p, r);
-        } else if (!p->wanted && p->target.state != KFD_TARGET_RUNNING && now_ns() >= p->retry_at_ns)
+        } else if (!p->wanted && state_of(p) != TARGET_RUNNING && now_ns() >= p->retry_at_ns)
                 let_go(p);
         else if (!p->wanted && p->requested)
                 reply(p, 0);
@@ -160,7 +165,7 @@ static void take_requests(Pauser *p) {
 static uint64_t next_event(const Pauser *p) {
         if (p->wanted)
                 return p->until_ns;
-        return p->target.state == KFD_TARGET_RUNNING ? NSEC_INFINITY : p->retry_at_ns;
+        return state_of(p) == TARGET_RUNNING ? NSEC_INFINITY : p->retry_at_ns;
 }
 
 /* Returns whether the paused process still lives. */
@@ -185,13 +190,13 @@ static int loop(Pauser *p, int pidfd, const sigset_t *open_mask) {
                         p->retry_at_ns = p->error < 0 ? p->retry_at_ns : 0;
                 }
                 act(p);
-                if (p->ends && p->target.state == KFD_TARGET_RUNNING)
+                if (p->ends && state_of(p) == TARGET_RUNNING)
                         return 0;
                 int r = wait_for_event(p, pidfd, open_mask);
                 if (r < 0)
                         return r;
                 if (r == 0) {
-                        p->target.state = KFD_TARGET_RUNNING;
+                        privileged_target_has_ended(&p->target);
                         strike_out(p);
                         return 0;
                 }
@@ -202,7 +207,7 @@ static int loop(Pauser *p, int pidfd, const sigset_t *open_mask) {
 
 typedef struct Undo {
         int dir;
-        const KfdTargetSys *sys;
+        const PrivilegedSys *sys;
         uint64_t until_ns;
         bool lives; /* the pauser of a record is alive */
         int error;
@@ -210,19 +215,19 @@ typedef struct Undo {
 
 /* A pause of DBG_TRAP ends with its debugger, so there is nothing to undo. */
 static int undo_record(const Undo *u, const PauseRecord *r) {
-        _cleanup_(kfd_target_done)
-        KfdTarget t = KFD_TARGET_NULL;
+        _cleanup_(privileged_target_done)
+        PrivilegedTarget t = PRIVILEGED_TARGET_NULL;
 
-        if (r->mode != KFD_PRIVILEGED_CRIU || pause_record_is_over(r))
+        if (!privileged_mode_outlasts(r->mode) || pause_record_is_over(r))
                 return 0;
-        int q = kfd_target_open(r->mode, r->pid, r->start_time, true, u->sys, &t);
+        int q = privileged_target_open(r->mode, r->pid, r->start_time, true, u->sys, &t);
         if (q >= 0)
-                q = kfd_target_undo(&t);
+                q = privileged_target_undo(&t);
         return q == -ESRCH || q == -ENODEV ? 0 : q;
 }
 
 /* Undoes a former pauser's pause of the same process; that pauser was killed. Called under the lock. */
-static int undo_former(const PauserOptions *o, const KfdTargetSys *sys) {
+static int undo_former(const PauserOptions *o, const PrivilegedSys *sys) {
         const Undo u = {.dir = o->dir, .sys = sys};
         PauseRecord r = {0};
 
@@ -247,15 +252,15 @@ static int catch_term(sigset_t *ret_open_mask) {
         return 0;
 }
 
-int pauser_run(const PauserOptions *o, const KfdTargetSys *sys) {
-        Pauser p = {.options = o, .sys = sys, .target = KFD_TARGET_NULL};
+int pauser_run(const PauserOptions *o, const PrivilegedSys *sys) {
+        Pauser p = {.options = o, .sys = sys, .target = PRIVILEGED_TARGET_NULL};
         uint64_t start_time;
         sigset_t open_mask;
 
         int r = catch_term(&open_mask);
         if (r < 0)
                 return r;
-        _cleanup_close_ int pidfd = sys->open_process(o->pid, &start_time);
+        _cleanup_close_ int pidfd = process_open(o->pid, &start_time);
         if (pidfd < 0 || start_time != o->start_time)
                 return pidfd == -ESRCH || pidfd >= 0 ? 0 : pidfd;
 
@@ -267,7 +272,7 @@ int pauser_run(const PauserOptions *o, const KfdTargetSys *sys) {
         if (r < 0)
                 return r;
         r = loop(&p, pidfd, &open_mask);
-        kfd_target_done(&p.target);
+        privileged_target_done(&p.target);
         return r;
 }
 
@@ -319,13 +324,13 @@ static int undo_one(const char *name, void *userdata) {
                 log_event(LOG_ERR, MESSAGE_PRIVILEGED, LOG_FIELDS(.pid = r.pid, .error = q),
                                 "A pause of process %d that was left behind cannot be undone, its GPU queues "
                                 "stand still: %s",
-                                (int) r.pid, kfd_privileged_explain(q));
+                                (int) r.pid, privileged_explain(r.mode, q));
         if (q < 0 && u->error >= 0)
                 u->error = q;
         return 0;
 }
 
-int pauser_undo(int dir, pid_t pid, uint64_t start_time, const KfdTargetSys *sys) {
+int pauser_undo(int dir, pid_t pid, uint64_t start_time, const PrivilegedSys *sys) {
         Undo u = {.dir = dir, .sys = sys, .until_ns = now_ns() + PATIENCE_NS};
         char name[PAUSE_RECORD_NAME_SIZE];
         int r;

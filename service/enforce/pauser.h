@@ -20,7 +20,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "hal/kfd-privileged.h"
+#include "hal/privileged.h"
 
 #define PAUSER_SOCKET_FD 3
 
@@ -34,7 +34,7 @@ typedef struct PauserRequest {
 } PauserRequest;
 
 typedef struct PauserReply {
-        uint32_t state;  /* KfdTargetState */
+        uint32_t state;  /* TargetState */
         uint32_t wanted; /* of the request that this answers */
         int32_t error;
         uint32_t expired;             /* released because the lease ran out */
@@ -44,15 +44,15 @@ typedef struct PauserReply {
 typedef struct PauserOptions {
         pid_t pid;
         uint64_t start_time;
-        KfdPrivilegedMode mode;
+        PrivilegedMode mode;
         bool allow_mes;
         int dir;    /* of records */
         int socket; /* to the service */
 } PauserOptions;
 
 /* Runs until nothing is held and the service has hung up. Returns 0 when nothing is held. */
-int pauser_run(const PauserOptions *o, const KfdTargetSys *sys);
+int pauser_run(const PauserOptions *o, const PrivilegedSys *sys);
 
 /* Undoes the pauses of all records, or (pid > 0) of one process. Waits a moment for living pausers, and then leaves
  * them their records. Returns 0 when no record is left, -EAGAIN when there is a living pauser, or the first error. */
-int pauser_undo(int dir, pid_t pid, uint64_t start_time, const KfdTargetSys *sys);
+int pauser_undo(int dir, pid_t pid, uint64_t start_time, const PrivilegedSys *sys);

@@ -71,6 +71,7 @@ struct PrivilegedClient {
         unsigned n_deaths;
         pid_t target;
         uint64_t target_start;
+        PrivilegedMode mode; /* of the pauser */
         HalCosts costs;
         PrivilegedClient *prev, *next;
 };
@@ -250,7 +251,8 @@ static void pc_failed(PrivilegedClient *pc, int error) {
                                                 .error = error),
                                 "Process %d of %s cannot be held by privilege, lesser means have to do%s: %s",
                                 (int) c->peer.pid, c->group->name,
-                                pc->retry_at_ns == NSEC_INFINITY ? "" : " for a while", kfd_privileged_explain(error));
+                                pc->retry_at_ns == NSEC_INFINITY ? "" : " for a while",
+                                privileged_explain(pc->mode, error));
         pc->error = error;
         pc_set_state(pc, PRIVILEGED_FAILED);
         if (c)
@@ -259,12 +261,12 @@ static void pc_failed(PrivilegedClient *pc, int error) {
 
 static void pc_take_reply(PrivilegedClient *pc, const PauserReply *m) {
         pc->costs = (HalCosts){m->hold_ns, m->release_ns};
-        if (m->state == KFD_TARGET_HELD && pc->wanted) {
+        if (m->state == TARGET_HELD && pc->wanted) {
                 pc->error = 0;
                 pc_set_state(pc, PRIVILEGED_HELD);
                 if (pc->client)
                         tail_end_of(pc->client);
-        } else if (m->state == KFD_TARGET_RUNNING) {
+        } else if (m->state == TARGET_RUNNING) {
                 if (m->error < 0 && pc->wanted)
                         pc_failed(pc, m->error);
                 else if (!pc->wanted && m->wanted == 0)
@@ -272,13 +274,13 @@ static void pc_take_reply(PrivilegedClient *pc, const PauserReply *m) {
                 else if (m->expired)
                         pc_set_state(pc, PRIVILEGED_RUNNING); /* the next renewal asks for the hold again */
         }
-        if (m->error < 0 && m->state == KFD_TARGET_UNSURE && !pc->complained) {
+        if (m->error < 0 && m->state == TARGET_UNSURE && !pc->complained) {
                 pc->complained = true;
                 log_event(LOG_ERR, MESSAGE_PRIVILEGED, LOG_FIELDS(.pid = pc->target, .error = m->error),
                                 "Process %d, whose GPU queues are held, cannot be let go yet: %s", (int) pc->target,
-                                kfd_privileged_explain(m->error));
+                                privileged_explain(pc->mode, m->error));
         }
-        pc->complained = pc->complained && m->state != KFD_TARGET_RUNNING;
+        pc->complained = pc->complained && m->state != TARGET_RUNNING;
 }
 
 static int on_socket(sd_event_source *s, int fd, uint32_t events, void *userdata) {
@@ -331,15 +333,15 @@ static int on_release_late(sd_event_source *s, uint64_t usec, void *userdata) {
         return 0;
 }
 
-static int pc_start(PrivilegedClient *pc, KfdPrivilegedMode mode, bool allow_mes) {
+static int pc_start(PrivilegedClient *pc, bool allow_mes) {
         Privileged *p = pc->manager->privileged;
-        char pid[NUMBER_SIZE], start[NUMBER_SIZE], mes[2] = {allow_mes ? '1' : '0', 0}, name[8];
+        char pid[NUMBER_SIZE], start[NUMBER_SIZE], mes[2] = {allow_mes ? '1' : '0', 0}, name[16];
         char *argv[ARGUMENTS_MAX] = {p->pauser, (char *) "pause", p->dir, pid, start, name, mes, NULL};
         int pair[2];
 
         (void) snprintf(pid, sizeof(pid), "%d", (int) pc->target);
         (void) snprintf(start, sizeof(start), "%" PRIu64, pc->target_start);
-        (void) snprintf(name, sizeof(name), "%s", kfd_privileged_mode_to_string(mode));
+        (void) snprintf(name, sizeof(name), "%s", privileged_mode_to_string(pc->mode));
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
                 return negative_errno();
         _cleanup_close_ int ours = pair[0], theirs = pair[1];
@@ -396,21 +398,21 @@ static void pc_ask(PrivilegedClient *pc, bool wanted, uint64_t until_ns) {
 /* --- what is wanted --- */
 
 /* The mode that all devices of the client allow. */
-static KfdPrivilegedMode client_mode(const Client *c, bool *ret_allow_mes) {
-        KfdPrivilegedMode mode = _KFD_PRIVILEGED_MODE_MAX;
+static PrivilegedMode client_mode(const Client *c, bool *ret_allow_mes) {
+        PrivilegedMode mode = _PRIVILEGED_MODE_MAX;
         bool allow_mes = true;
 
         for (uint32_t i = 0; i < c->n_slots; i++) {
                 if (!c->slots[i].queue)
                         continue;
                 const DeviceTuning *t = &c->slots[i].queue->device->tuning;
-                if (mode != _KFD_PRIVILEGED_MODE_MAX && mode != t->privileged)
-                        return KFD_PRIVILEGED_NO;
+                if (mode != _PRIVILEGED_MODE_MAX && mode != t->privileged)
+                        return PRIVILEGED_NO;
                 mode = t->privileged;
                 allow_mes = allow_mes && t->allow_mes;
         }
         *ret_allow_mes = allow_mes;
-        return mode == _KFD_PRIVILEGED_MODE_MAX ? KFD_PRIVILEGED_NO : mode;
+        return mode == _PRIVILEGED_MODE_MAX ? PRIVILEGED_NO : mode;
 }
 
 bool privileged_is_possible(const Client *c) {
@@ -420,7 +422,7 @@ bool privileged_is_possible(const Client *c) {
 
         if (!p || p->undo.pid != 0 || (pc && pc->error < 0 && now_ns() < pc->retry_at_ns))
                 return false;
-        return client_mode(c, &allow_mes) != KFD_PRIVILEGED_NO;
+        return client_mode(c, &allow_mes) != PRIVILEGED_NO;
 }
 
 static bool client_is_wanted(const Client *c) {
@@ -442,8 +444,8 @@ static void client_hold(Client *c) {
         if (r < 0)
                 return; /* out of memory: the gate alone holds the client */
         if (pc->child.pid == 0) {
-                KfdPrivilegedMode mode = client_mode(c, &allow_mes);
-                r = pc_start(pc, mode, allow_mes);
+                pc->mode = client_mode(c, &allow_mes);
+                r = pc_start(pc, allow_mes);
         }
         if (r < 0) {
                 pc_failed(pc, r);

@@ -16,6 +16,7 @@
  * At the start, holds that the former service left are undone first; there are no privileged holds until then.
  */
 
+#include "hal/hal.h"
 #include "service/core/client.h"
 
 #define PRIVILEGED_RETRY_NS (10 * NSEC_PER_SEC)

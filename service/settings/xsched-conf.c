@@ -55,10 +55,10 @@ static int type_log_target(const char *value, const ConfItem *item, void *data) 
 }
 
 static int type_privileged(const char *value, const ConfItem *item, void *data) {
-        int r = kfd_privileged_mode_from_string(value);
+        int r = privileged_mode_from_string(value);
         if (r < 0)
                 return r;
-        *(KfdPrivilegedMode *) data = (KfdPrivilegedMode) r;
+        *(PrivilegedMode *) data = (PrivilegedMode) r;
         return 0;
 }
 

@@ -32,18 +32,18 @@ struct PreemptTarget {
 struct XschedPreempt {
         pthread_mutex_t lock;
         pid_t owner;
-        KfdPrivilegedMode mode;
+        PrivilegedMode mode;
         bool allow_mes;
         PreemptTarget *targets;
 };
 
 _public_
 int xsched_preempt_init(int mode, uint32_t flags, XschedPreempt **ret) {
-        KfdPrivilegedMode m = mode == XSCHED_PREEMPT_DEBUG ? KFD_PRIVILEGED_DEBUG
-                        : mode == XSCHED_PREEMPT_CRIU      ? KFD_PRIVILEGED_CRIU
-                                                           : KFD_PRIVILEGED_NO;
+        PrivilegedMode m = mode == XSCHED_PREEMPT_DEBUG ? PRIVILEGED_DEBUG
+                        : mode == XSCHED_PREEMPT_CRIU   ? PRIVILEGED_CRIU
+                                                        : PRIVILEGED_NO;
 
-        if (!ret || m == KFD_PRIVILEGED_NO || (flags & ~XSCHED_PREEMPT_ALLOW_MES) != 0)
+        if (!ret || m == PRIVILEGED_NO || (flags & ~XSCHED_PREEMPT_ALLOW_MES) != 0)
                 return -EINVAL;
         XschedPreempt *p = calloc(1, sizeof(*p));
         if (!p)
@@ -111,7 +111,7 @@ static int target_get(XschedPreempt *p, pid_t pid, PreemptTarget **ret) {
 
 /* Drops a target that holds nothing: it occupies the process's debugger slot and an fd of ours. */
 static void target_put(XschedPreempt *p, PreemptTarget *t) {
-        if (t->kfd.state == KFD_TARGET_RUNNING && !t->kfd.enabled)
+        if (t->kfd.state == TARGET_RUNNING && !t->kfd.enabled)
                 target_drop(p, t);
 }
 
@@ -181,7 +181,7 @@ static uint32_t queue_type(uint32_t type) {
 static bool is_suspended(const PreemptTarget *t, const KfdProcQueue *q) {
         if (!t)
                 return false;
-        return t->kfd.ops == &kfd_criu_ops ? t->kfd.state == KFD_TARGET_HELD : kfd_debug_is_suspended(&t->kfd, q->id);
+        return t->kfd.ops == &kfd_criu_ops ? t->kfd.state == TARGET_HELD : kfd_debug_is_suspended(&t->kfd, q->id);
 }
 
 _public_

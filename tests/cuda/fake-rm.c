@@ -5,6 +5,7 @@
  */
 
 #include "fake-rm.h"
+#include "fake-rm-things.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -17,32 +18,13 @@
 #include "hal/nvrm-abi.h"
 
 #define FIRST_CLIENT 0xc1d00001U
+#define LAST_CLIENT  0xc1dfffffU
 #define FIRST_HANDLE 0x5c000001U
-
-/* An object, which may have several names. */
-typedef struct Thing {
-        uint32_t class, gpu;
-        unsigned n_names;
-        unsigned disabled; /* of a channel: how often */
-        unsigned refusals; /* to come */
-        uint32_t refusal;
-        bool scheduled;
-        uint64_t slice_usec; /* of a group */
-        struct Thing *group; /* of a channel that is in one */
-        struct Thing *next;
-} Thing;
-
-typedef struct Name {
-        uint32_t client, id, parent;
-        int file; /* of a client */
-        Thing *thing;
-        struct Name *next;
-} Name;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static Name *names;
+Name *fake_rm_names;
 static Thing *things;
 static uint32_t next_client = FIRST_CLIENT, next_handle = FIRST_HANDLE, fail_status;
 static unsigned n_files, n_calls, fail_after;
@@ -92,31 +74,23 @@ static void change(void) {
 
 /* --- objects --- */
 
-static bool is_root(uint32_t class) {
-        return class == NVRM_CLASS_ROOT || class == NVRM_CLASS_ROOT_CLIENT;
-}
-
-static bool is_channel(uint32_t class) {
-        return (class & 0xff) == 0x6f;
-}
-
-static Name *find(uint32_t client, uint32_t id) {
-        for (Name *n = names; n; n = n->next)
+Name *fake_rm_find(uint32_t client, uint32_t id) {
+        for (Name *n = fake_rm_names; n; n = n->next)
                 if (n->client == client && n->id == id)
                         return n;
         return NULL;
 }
 
 static bool client_is_on(int file, uint32_t client) {
-        const Name *n = find(client, client);
+        const Name *n = fake_rm_find(client, client);
         return n && n->file == file;
 }
 
 static Name *name_add(uint32_t client, uint32_t id, uint32_t parent, Thing *t) {
         Name *n = calloc(1, sizeof(*n));
 
-        *n = (Name){.client = client, .id = id, .parent = parent, .thing = t, .next = names};
-        names = n;
+        *n = (Name){.client = client, .id = id, .parent = parent, .thing = t, .next = fake_rm_names};
+        fake_rm_names = n;
         t->n_names++;
         return n;
 }
@@ -136,13 +110,13 @@ static void thing_end(Thing *t) {
 static void name_end(Name *n) {
         for (bool more = true; more;) {
                 more = false;
-                for (Name *c = names; c && !more; c = c->next)
+                for (Name *c = fake_rm_names; c && !more; c = c->next)
                         if (c != n && c->client == n->client && c->parent == n->id) {
                                 name_end(c);
                                 more = true;
                         }
         }
-        for (Name **p = &names; *p; p = &(*p)->next)
+        for (Name **p = &fake_rm_names; *p; p = &(*p)->next)
                 if (*p == n) {
                         *p = n->next;
                         break;
@@ -152,17 +126,30 @@ static void name_end(Name *n) {
         free(n);
 }
 
-static uint32_t alloc(int file, NvrmAllocShort *a) {
-        const Name *parent = is_root(a->class) ? NULL : find(a->client, a->parent);
+/* Counts up, and begins again behind the last number. */
+static uint32_t new_client(void) {
+        uint32_t c;
 
-        if (!is_root(a->class) && !client_is_on(file, a->client))
+        do {
+                c = next_client;
+                next_client = c == LAST_CLIENT ? FIRST_CLIENT : c + 1;
+        } while (fake_rm_find(c, c));
+        return c;
+}
+
+static uint32_t alloc(int file, NvrmAllocShort *a) {
+        const Name *parent = fake_rm_is_root(a->class) ? NULL : fake_rm_find(a->client, a->parent);
+
+        if (!fake_rm_is_root(a->class) && !fake_rm_find(a->client, a->client))
+                return NVRM_INVALID_OBJECT_HANDLE;
+        if (!fake_rm_is_root(a->class) && !client_is_on(file, a->client))
                 return NVRM_INVALID_CLIENT;
-        if (!is_root(a->class) && !parent)
-                return NVRM_INVALID_OBJECT_PARENT;
-        if (is_channel(a->class) && parent->thing->class != NVRM_CLASS_CHANNEL_GROUP &&
+        if (!fake_rm_is_root(a->class) && !parent)
+                return NVRM_OBJECT_NOT_FOUND;
+        if (nvrm_class_is_channel(a->class) && parent->thing->class != NVRM_CLASS_CHANNEL_GROUP &&
                         parent->thing->class != NVRM_CLASS_DEVICE)
                 return NVRM_INVALID_OBJECT_PARENT;
-        if (a->object != 0 && find(a->client, a->object))
+        if (a->object != 0 && fake_rm_find(a->client, a->object))
                 return NVRM_INVALID_ARGUMENT;
 
         Thing *t = calloc(1, sizeof(*t));
@@ -170,12 +157,12 @@ static uint32_t alloc(int file, NvrmAllocShort *a) {
         t->gpu = parent ? parent->thing->gpu : 0;
         if (a->class == NVRM_CLASS_DEVICE)
                 memcpy(&t->gpu, (void *) (uintptr_t) a->parameters, sizeof(t->gpu));
-        if (is_channel(a->class) && parent->thing->class == NVRM_CLASS_CHANNEL_GROUP)
+        if (nvrm_class_is_channel(a->class) && parent->thing->class == NVRM_CLASS_CHANNEL_GROUP)
                 t->group = parent->thing;
         t->next = things;
         things = t;
-        if (is_root(a->class)) {
-                a->object = a->object ?: next_client++;
+        if (fake_rm_is_root(a->class)) {
+                a->object = a->object ?: new_client();
                 name_add(a->object, a->object, 0, t)->file = file;
         } else {
                 a->object = a->object ?: next_handle++;
@@ -185,13 +172,13 @@ static uint32_t alloc(int file, NvrmAllocShort *a) {
 }
 
 static uint32_t dup_object(int file, NvrmDup *a) {
-        const Name *from = find(a->from_client, a->from_object);
+        const Name *from = fake_rm_find(a->from_client, a->from_object);
 
         if (!client_is_on(file, a->client))
                 return NVRM_INVALID_CLIENT;
-        if (!from || is_root(from->thing->class))
+        if (!from || fake_rm_is_root(from->thing->class))
                 return NVRM_OBJECT_NOT_FOUND;
-        if (!find(a->client, a->parent))
+        if (!fake_rm_find(a->client, a->parent))
                 return NVRM_INVALID_OBJECT_PARENT;
         a->object = a->object ?: next_handle++;
         name_add(a->client, a->object, a->parent, from->thing);
@@ -199,7 +186,7 @@ static uint32_t dup_object(int file, NvrmDup *a) {
 }
 
 static uint32_t free_object(int file, const NvrmFree *a) {
-        Name *n = find(a->client, a->object);
+        Name *n = fake_rm_find(a->client, a->object);
 
         if (!client_is_on(file, a->client))
                 return NVRM_INVALID_CLIENT;
@@ -218,44 +205,73 @@ static void wait_until(uint64_t ns) {
         pthread_cond_timedwait(&changed, &lock, &ts);
 }
 
+static uint32_t channel_able(Thing *t, bool disable, uint32_t gpu) {
+        if (t->gpu != gpu)
+                return NVRM_INVALID_ARGUMENT;
+        if (strict && !t->scheduled && !(t->group && t->group->scheduled))
+                return NVRM_INVALID_STATE;
+        if (!disable && t->refusals > 0) {
+                t->refusals--;
+                return t->refusal;
+        }
+        if (disable)
+                t->disabled++;
+        else if (t->disabled > 0 && --t->disabled == 0)
+                t->stands = false;
+        return NVRM_OK;
+}
+
+/* A call that failed has disabled it, and did not count that. */
+static void channel_forget(Thing *t) {
+        t->stands = true;
+        t->disabled--;
+}
+
+static void forget(const Name *n) {
+        if (nvrm_class_is_channel(n->thing->class))
+                channel_forget(n->thing);
+        for (Thing *t = things; t; t = t->next)
+                if (t->group == n->thing)
+                        channel_forget(t);
+}
+
+/* A group stands for its channels. */
 static uint32_t able(const NvrmDisableChannels *d, uint32_t i, uint32_t gpu) {
-        const Name *n = find(d->clients[i], d->channels[i]);
+        const Name *n = fake_rm_find(d->clients[i], d->channels[i]);
+        uint32_t status = NVRM_OK;
 
         if (fail_status && fail_after-- == 0) {
-                uint32_t status = fail_status;
+                status = fail_status;
                 fail_status = 0;
                 return status;
         }
-        if (!n || !is_channel(n->thing->class))
-                return NVRM_INVALID_OBJECT_HANDLE;
-        if (n->thing->gpu != gpu)
-                return NVRM_INVALID_ARGUMENT;
-        const Thing *group = n->thing->group;
-        if (strict && !n->thing->scheduled && !(group && group->scheduled))
-                return NVRM_INVALID_STATE;
-        if (!d->disable && n->thing->refusals > 0) {
-                n->thing->refusals--;
-                return n->thing->refusal;
-        }
-        if (d->disable)
-                n->thing->disabled++;
-        else if (n->thing->disabled > 0)
-                n->thing->disabled--;
-        return NVRM_OK;
+        if (n && nvrm_class_is_channel(n->thing->class))
+                return channel_able(n->thing, d->disable, gpu);
+        if (!n || n->thing->class != NVRM_CLASS_CHANNEL_GROUP)
+                return NVRM_INVALID_CHANNEL;
+        for (Thing *t = things; t && status == NVRM_OK; t = t->next)
+                if (t->group == n->thing)
+                        status = channel_able(t, d->disable, gpu);
+        return status;
 }
 
 static uint32_t disable_channels(const NvrmDisableChannels *d, uint32_t gpu) {
         uint32_t status = NVRM_OK;
 
         n_calls++;
-        if (d->n > NVRM_CHANNELS_MAX)
-                return NVRM_INVALID_ARGUMENT;
         if (d->event != 0)
                 return NVRM_INSUFFICIENT_PERMISSIONS;
+        if (d->n == 0)
+                return NVRM_INVALID_PARAM_STRUCT;
+        if (d->n > NVRM_CHANNELS_MAX)
+                return NVRM_INVALID_ARGUMENT;
         for (uint64_t end = now() + cost_ns; now() < end;)
                 wait_until(end); /* others go on meanwhile */
-        for (uint32_t i = 0; i < d->n && status == NVRM_OK; i++)
-                status = able(d, i, gpu);
+        uint32_t i = 0;
+        while (i < d->n && (status = able(d, i, gpu)) == NVRM_OK)
+                i++;
+        while (status != NVRM_OK && d->disable && i-- > 0)
+                forget(fake_rm_find(d->clients[i], d->channels[i]));
         change();
         return status;
 }
@@ -270,26 +286,23 @@ static uint32_t schedule(const Name *n) {
 }
 
 static uint32_t control(int file, const NvrmControl *c) {
-        const Name *n = find(c->client, c->object);
+        const Name *n = fake_rm_find(c->client, c->object);
         void *p = (void *) (uintptr_t) c->parameters;
 
+        if (c->command == NVRM_CMD_DISABLE_CHANNELS && c->parameters_size != sizeof(NvrmDisableChannels))
+                return NVRM_INVALID_ARGUMENT;
         if (!client_is_on(file, c->client))
                 return NVRM_INVALID_CLIENT;
         if (!n)
-                return NVRM_INVALID_OBJECT_HANDLE;
+                return NVRM_OBJECT_NOT_FOUND;
         uint32_t class = n->thing->class;
-        if (c->command == NVRM_CMD_DISABLE_CHANNELS && class == NVRM_CLASS_SUBDEVICE &&
-                        c->parameters_size == sizeof(NvrmDisableChannels))
+        if (c->command == NVRM_CMD_DISABLE_CHANNELS && class == NVRM_CLASS_SUBDEVICE)
                 return disable_channels(p, n->thing->gpu);
+        if (fake_rm_is_root(class) && c->parameters_size == fake_rm_question_size(c->command))
+                return fake_rm_question(n, c->command, p);
         if (c->command == NVRM_CMD_GPU_GET_ID && class == NVRM_CLASS_SUBDEVICE &&
                         c->parameters_size == sizeof(NvrmGpuId)) {
                 *(NvrmGpuId *) p = (NvrmGpuId){.gpu_id = (n->thing->gpu + 1) << 8};
-                return NVRM_OK;
-        }
-        if (c->command == NVRM_CMD_GPU_GET_PCI_INFO && is_root(class) && c->parameters_size == sizeof(NvrmPciInfo)) {
-                NvrmPciInfo *pci = p;
-                pci->domain = pci->slot = 0;
-                pci->bus = (uint16_t) (0xa0 + (pci->gpu_id >> 8) - 1);
                 return NVRM_OK;
         }
         if (c->command == NVRM_CMD_GROUP_SET_SLICE && class == NVRM_CLASS_CHANNEL_GROUP &&
@@ -298,7 +311,7 @@ static uint32_t control(int file, const NvrmControl *c) {
                 return NVRM_OK;
         }
         if ((c->command == NVRM_CMD_GROUP_SCHEDULE && class == NVRM_CLASS_CHANNEL_GROUP) ||
-                        (c->command == NVRM_CMD_CHANNEL_SCHEDULE && is_channel(class)))
+                        (c->command == NVRM_CMD_CHANNEL_SCHEDULE && nvrm_class_is_channel(class)))
                 return schedule(n);
         return NVRM_NOT_SUPPORTED;
 }
@@ -314,11 +327,11 @@ int fake_rm_open(void) {
 
 void fake_rm_close(int file) {
         enter();
-        for (Name *n = names, *next; n; n = next) {
+        for (Name *n = fake_rm_names, *next; n; n = next) {
                 next = n->next;
-                if (is_root(n->thing->class) && n->file == file) {
+                if (fake_rm_is_root(n->thing->class) && n->file == file) {
                         name_end(n);
-                        next = names;
+                        next = fake_rm_names;
                 }
         }
         change();
@@ -382,12 +395,7 @@ int fake_rm_call(int file, unsigned nr, size_t size, void *argument) {
 static bool thing_runs(const Thing *channel) {
         bool scheduled = channel->scheduled || (channel->group && channel->group->scheduled);
 
-        if (!scheduled || !channel->group)
-                return scheduled && channel->disabled == 0;
-        for (const Thing *t = things; t; t = t->next)
-                if (t->group == channel->group && t->disabled == 0)
-                        return true;
-        return false;
+        return scheduled && channel->disabled == 0 && !channel->stands;
 }
 
 /* A thread that does a channel's work, until the next change. */
@@ -415,7 +423,7 @@ static void leave_in_child(void) {
 
 bool fake_rm_runs(uint32_t client, uint32_t channel) {
         enter();
-        const Name *n = find(client, channel);
+        const Name *n = fake_rm_find(client, channel);
         bool runs = n && thing_runs(n->thing);
         leave();
         return runs;
@@ -425,7 +433,7 @@ void fake_rm_run(uint32_t client, uint32_t channel, uint64_t ns) {
         const Name *n;
 
         enter();
-        while ((n = find(client, channel))) {
+        while ((n = fake_rm_find(client, channel))) {
                 uint32_t gpu = n->thing->gpu;
                 if (!thing_runs(n->thing)) {
                         pthread_cond_wait(&changed, &lock);
@@ -475,7 +483,7 @@ void fake_rm_fail(unsigned after, uint32_t status) {
 
 void fake_rm_refuse(uint32_t client, uint32_t channel, uint32_t status, unsigned times) {
         enter();
-        const Name *n = find(client, channel);
+        const Name *n = fake_rm_find(client, channel);
         if (n) {
                 n->thing->refusal = status;
                 n->thing->refusals = times;
@@ -489,7 +497,7 @@ void fake_rm_on_call(FakeRmHook f) {
 
 static bool any_is_disabled(void) {
         for (const Thing *t = things; t; t = t->next)
-                if (is_channel(t->class) && t->disabled > 0)
+                if (nvrm_class_is_channel(t->class) && (t->disabled > 0 || t->stands))
                         return true;
         return false;
 }
@@ -509,6 +517,12 @@ void fake_rm_set_version(const char *text) {
         (void) snprintf(version, sizeof(version), "%s", text);
 }
 
+void fake_rm_set_next_client(uint32_t client) {
+        enter();
+        next_client = client;
+        leave();
+}
+
 void fake_rm_set_cost(uint64_t ns) {
         cost_ns = ns;
 }
@@ -525,7 +539,7 @@ unsigned fake_rm_disabled(uint32_t count) {
 
         enter();
         for (const Thing *t = things; t; t = t->next)
-                n += is_channel(t->class) && t->disabled == count;
+                n += nvrm_class_is_channel(t->class) && t->disabled == count && !t->stands;
         leave();
         return n;
 }

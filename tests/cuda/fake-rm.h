@@ -4,11 +4,12 @@
 /*
  * A resource manager in memory, with the part of the interface of NVIDIA's kernel driver that hal/nvrm-abi.h has
  *
- * As seen on an H200 with the driver 580.159: disables are counted; a call for a list of channels fails at the first
- * unknown channel, after the channels before it were changed; a group runs while one of its channels is enabled; and
- * enabling an enabled channel does nothing. As read in its source: handles belong to clients, and clients to the file
- * that they were made on; freeing an object frees all objects under it; a copy is another name of the same object,
- * which is freed with the last name.
+ * As seen on an H100 and an H200 with the driver 580.159.04: disables are counted; a group in the list stands for its
+ * channels; enabling a channel that counts as enabled does nothing; and a call for a list of channels fails at the
+ * first unknown one. If it disables, the channels before it stand still then, and count as enabled: only disabling and
+ * enabling them lets them run. test-recorded.py compares the answers with a real driver's. As read in its source:
+ * handles belong to clients, and clients to the file that they were made on; freeing an object frees all objects under
+ * it; a copy is another name of the same object, which is freed with the last name.
  *
  * Two GPUs: pci:0000:a0:00.0 and pci:0000:a1:00.0. Any thread may call.
  */
@@ -50,6 +51,7 @@ void fake_rm_wait_enabled(void);
 
 /* Channels that were not scheduled yet cannot be disabled. */
 void fake_rm_be_strict(void);
+void fake_rm_set_next_client(uint32_t client); /* its number */
 void fake_rm_set_version(const char *text);
 void fake_rm_set_cost(uint64_t ns); /* of a call that disables or enables */
 

@@ -155,7 +155,7 @@ static void test_calls_that_fail(void **state) {
 
         user_group(&user, 0, a, COMPUTE);
         assert_int_equal(user_call(user.fd, NVRM_IOC(NVRM_NR_ALLOC, NvrmAlloc), &bad, &bad.status),
-                        NVRM_INVALID_OBJECT_PARENT);
+                        NVRM_OBJECT_NOT_FOUND);
         errno = 0;
         assert_int_equal(ioctl(-1, NVRM_IOC(NVRM_NR_ALLOC, NvrmAlloc), &bad), -1);
         assert_int_equal(errno, EBADF);

@@ -14,7 +14,7 @@
 #include "tests/kfdsim/kfd-cases.h"
 
 /* A target whose device is open, as hal/ sees it. */
-static int hold_target(KfdPrivilegedMode mode, int (*f)(KfdTarget *t)) {
+static int hold_target(PrivilegedMode mode, int (*f)(KfdTarget *t)) {
         KfdTarget k = KFD_TARGET_NULL;
         Target t;
 
@@ -33,16 +33,16 @@ static int hold_criu(KfdTarget *t) {
 
         for (unsigned i = 0; i < 5 && r == 0; i++)
                 r = expect("hold", kfd_target_hold(t), want) ?:
-                                expect("is held", t->state == KFD_TARGET_HELD, want == 0) ?:
+                                expect("is held", t->state == TARGET_HELD, want == 0) ?:
                                 expect("hold again", kfd_target_hold(t), want) ?:
                                 expect("release", kfd_target_release(t), 0) ?:
-                                expect("state", (int) t->state, KFD_TARGET_RUNNING) ?:
+                                expect("state", (int) t->state, TARGET_RUNNING) ?:
                                 expect("undo of nothing", kfd_target_undo(t), 0);
         return r;
 }
 
 static int case_hold_criu(void) {
-        return hold_target(KFD_PRIVILEGED_CRIU, hold_criu);
+        return hold_target(PRIVILEGED_CRIU, hold_criu);
 }
 
 /* The runtime of the target has not called RUNTIME_ENABLE: the target is released at once. */
@@ -51,13 +51,13 @@ static int hold_debug(KfdTarget *t) {
 
         for (unsigned i = 0; i < 5 && r == 0; i++)
                 r = expect("hold", kfd_target_hold(t), -EAGAIN) ?:
-                                expect("state", (int) t->state, KFD_TARGET_RUNNING) ?:
+                                expect("state", (int) t->state, TARGET_RUNNING) ?:
                                 expect("not enabled", t->enabled, false);
         return r;
 }
 
 static int case_hold_debug(void) {
-        return hold_target(KFD_PRIVILEGED_DEBUG, hold_debug);
+        return hold_target(PRIVILEGED_DEBUG, hold_debug);
 }
 
 /* A process whose runtime is up, traced by a thread of its own: it can be suspended as a whole, even without a queue,
@@ -65,21 +65,19 @@ static int case_hold_debug(void) {
 static int hold_self_once(KfdTarget *t) {
         uint32_t ids[2] = {NO_SUCH_QUEUE, NO_SUCH_QUEUE + 1};
 
-        return expect("hold", kfd_target_hold(t), 0) ?: expect("state", (int) t->state, KFD_TARGET_HELD) ?:
+        return expect("hold", kfd_target_hold(t), 0) ?: expect("state", (int) t->state, TARGET_HELD) ?:
                         expect("hold again", kfd_target_hold(t), 0) ?: expect("release", kfd_target_release(t), 0) ?:
                         expect("suspend of unknown queues", kfd_target_suspend(t, ids, 2), 0) ?:
                         expect("id comes back INVALID", (ids[0] & KFD_DBG_QUEUE_INVALID) != 0, 1) ?:
                         expect("release of nothing", kfd_target_release(t), 0) ?:
-                        expect("state", (int) t->state, KFD_TARGET_RUNNING);
+                        expect("state", (int) t->state, TARGET_RUNNING);
 }
 
 static int hold_self(int fd) {
         KfdTarget t = KFD_TARGET_NULL;
 
         int r = expect("RUNTIME_ENABLE", runtime_enable(fd, KFD_RUNTIME_MODE_ENABLE), 0)
-                        ?: expect("open",
-                                           kfd_target_open(KFD_PRIVILEGED_DEBUG, getpid(), 0, false, &kfd_target_sys,
-                                                           &t),
+                        ?: expect("open", kfd_target_open(PRIVILEGED_DEBUG, getpid(), 0, false, &kfd_target_sys, &t),
                                            0);
         for (unsigned i = 0; i < 5 && r == 0; i++)
                 r = hold_self_once(&t);
@@ -100,19 +98,18 @@ static int case_hold_without_kfd(void) {
         if (target_start(false, &t) < 0)
                 return CASE_FAILED;
         (void) snprintf(path, sizeof(path), "/sys/class/kfd/kfd/proc/%d", (int) t.pid);
-        int r = expect("criu", kfd_target_open(KFD_PRIVILEGED_CRIU, t.pid, 0, false, &kfd_target_sys, &k), -ENODEV);
-        r = r ?: expect("debug", kfd_target_open(KFD_PRIVILEGED_DEBUG, t.pid, 0, false, &kfd_target_sys, &k), -ENODEV);
+        int r = expect("criu", kfd_target_open(PRIVILEGED_CRIU, t.pid, 0, false, &kfd_target_sys, &k), -ENODEV);
+        r = r ?: expect("debug", kfd_target_open(PRIVILEGED_DEBUG, t.pid, 0, false, &kfd_target_sys, &k), -ENODEV);
         r = r ?: expect("KFD does not know it", access(path, F_OK), -1);
         target_stop(&t);
         return r
-                        ?: expect("a dead one",
-                                           kfd_target_open(KFD_PRIVILEGED_CRIU, t.pid, 0, false, &kfd_target_sys, &k),
+                        ?: expect("a dead one", kfd_target_open(PRIVILEGED_CRIU, t.pid, 0, false, &kfd_target_sys, &k),
                                            -ESRCH);
 }
 
 /* Which capability it takes: CAP_SYS_PTRACE for another user's process, CAP_CHECKPOINT_RESTORE for the pause. */
 typedef struct Privileges {
-        KfdPrivilegedMode mode;
+        PrivilegedMode mode;
         uint64_t capabilities;
         int open, hold;
         pid_t target;
@@ -148,12 +145,12 @@ static int case_hold_capabilities(void) {
         _cleanup_close_ int fd = kfd_open();
         const int held = has_gpu(fd) ? 0 : -ENODEV;
         Privileges rows[] = {
-                        {KFD_PRIVILEGED_CRIU, 0, .open = -EPERM},
-                        {KFD_PRIVILEGED_CRIU, restore, .open = -EPERM},
-                        {KFD_PRIVILEGED_CRIU, trace, .hold = -EACCES},
-                        {KFD_PRIVILEGED_CRIU, trace | restore, .hold = held},
-                        {KFD_PRIVILEGED_DEBUG, open_any, .hold = -EPERM},
-                        {KFD_PRIVILEGED_DEBUG, open_any | trace, .hold = -EAGAIN},
+                        {PRIVILEGED_CRIU, 0, .open = -EPERM},
+                        {PRIVILEGED_CRIU, restore, .open = -EPERM},
+                        {PRIVILEGED_CRIU, trace, .hold = -EACCES},
+                        {PRIVILEGED_CRIU, trace | restore, .hold = held},
+                        {PRIVILEGED_DEBUG, open_any, .hold = -EPERM},
+                        {PRIVILEGED_DEBUG, open_any | trace, .hold = -EAGAIN},
         };
         int r = CASE_OK;
 

@@ -22,7 +22,7 @@
 #define SIGNALS 400
 #define NOBODY  65534
 
-static const KfdPrivilegedMode modes[] = {KFD_PRIVILEGED_CRIU, KFD_PRIVILEGED_DEBUG};
+static const PrivilegedMode modes[] = {PRIVILEGED_CRIU, PRIVILEGED_DEBUG};
 
 static Busy *busy_new(pid_t *ret) {
         Busy *b = shared_new(sizeof(*b));
@@ -33,24 +33,24 @@ static Busy *busy_new(pid_t *ret) {
         return b;
 }
 
-static KfdTarget target_open(KfdPrivilegedMode mode, pid_t pid) {
+static KfdTarget target_open(PrivilegedMode mode, pid_t pid) {
         KfdTarget t = KFD_TARGET_NULL;
 
         check(kfd_target_open(mode, pid, 0, false, &kfd_target_sys, &t) == 0);
         return t;
 }
 
-static void cycles(KfdPrivilegedMode mode) {
+static void cycles(PrivilegedMode mode) {
         pid_t pid;
         Busy *b = busy_new(&pid);
         KfdTarget t = target_open(mode, pid);
 
         for (unsigned i = 0; i < CYCLES; i++) {
-                check(kfd_target_hold(&t) == 0 && t.state == KFD_TARGET_HELD);
+                check(kfd_target_hold(&t) == 0 && t.state == TARGET_HELD);
                 check(kfd_target_hold(&t) == 0);
                 if (i % 5 == 0)
                         check(busy_stands_still(b));
-                check(kfd_target_release(&t) == 0 && t.state == KFD_TARGET_RUNNING);
+                check(kfd_target_release(&t) == 0 && t.state == TARGET_RUNNING);
                 if (i % 5 == 0)
                         check(busy_goes_on(b));
         }
@@ -61,11 +61,11 @@ static void cycles(KfdPrivilegedMode mode) {
 }
 
 static void case_criu_cycles(void) {
-        cycles(KFD_PRIVILEGED_CRIU);
+        cycles(PRIVILEGED_CRIU);
 }
 
 static void case_debug_cycles(void) {
-        cycles(KFD_PRIVILEGED_DEBUG);
+        cycles(PRIVILEGED_DEBUG);
 }
 
 /* A target that is closed is released. */
@@ -84,7 +84,7 @@ static void case_done_releases(void) {
 /* The holder is killed. A pause stays, and another holder that knows of it can undo it; a debugged process runs
  * again. */
 typedef struct Holder {
-        KfdPrivilegedMode mode;
+        PrivilegedMode mode;
         pid_t target;
         _Atomic bool done;
 } Holder;
@@ -110,10 +110,10 @@ static void case_holder_killed(void) {
                 check(poll_until(h->done) && busy_stands_still(b));
                 check(child_kill(holder) == -SIGKILL);
 
-                if (modes[i] == KFD_PRIVILEGED_CRIU)
+                if (modes[i] == PRIVILEGED_CRIU)
                         check(busy_stands_still(b));
                 KfdTarget t = target_open(modes[i], pid);
-                check(kfd_target_undo(&t) == 0 && t.state == KFD_TARGET_RUNNING);
+                check(kfd_target_undo(&t) == 0 && t.state == TARGET_RUNNING);
                 check(busy_goes_on(b));
                 check(kfd_target_hold(&t) == 0 && busy_stands_still(b));
                 check(kfd_target_release(&t) == 0 && busy_goes_on(b));
@@ -157,8 +157,8 @@ static void try_as_nobody(void *userdata) {
         pid_t *pid = userdata;
 
         check(setresgid(NOBODY, NOBODY, NOBODY) == 0 && setresuid(NOBODY, NOBODY, NOBODY) == 0);
-        check(kfd_target_open(KFD_PRIVILEGED_CRIU, *pid, 0, false, &kfd_target_sys, &t) == -EPERM);
-        check(kfd_target_open(KFD_PRIVILEGED_DEBUG, *pid, 0, false, &kfd_target_sys, &t) == -EACCES);
+        check(kfd_target_open(PRIVILEGED_CRIU, *pid, 0, false, &kfd_target_sys, &t) == -EPERM);
+        check(kfd_target_open(PRIVILEGED_DEBUG, *pid, 0, false, &kfd_target_sys, &t) == -EACCES);
 }
 
 static void case_unprivileged(void) {
@@ -205,7 +205,7 @@ static void case_no_device(void) {
         check(child_kill(pid) == -SIGKILL);
         for (size_t i = 0; i < ELEMENTSOF(modes); i++)
                 check(kfd_target_open(modes[i], pid, 0, false, &kfd_target_sys, &t) == -ESRCH);
-        check(kfd_target_open(KFD_PRIVILEGED_CRIU, getpid(), 1, false, &kfd_target_sys, &t) == -ESRCH);
+        check(kfd_target_open(PRIVILEGED_CRIU, getpid(), 1, false, &kfd_target_sys, &t) == -ESRCH);
 }
 
 /* Another process traces the held one: it stays held until that tracer is gone. */
@@ -227,20 +227,20 @@ static void trace_and_wait(void *userdata) {
 static void case_traced(void) {
         pid_t pid;
         Busy *b = busy_new(&pid);
-        KfdTarget t = target_open(KFD_PRIVILEGED_CRIU, pid);
+        KfdTarget t = target_open(PRIVILEGED_CRIU, pid);
         Tracer *tracer = shared_new(sizeof(*tracer));
         tracer->target = pid;
 
         pid_t child = child_start(trace_and_wait, tracer);
         check(poll_until(tracer->done));
-        check(kfd_target_hold(&t) == -EPERM && t.state == KFD_TARGET_RUNNING && busy_goes_on(b));
+        check(kfd_target_hold(&t) == -EPERM && t.state == TARGET_RUNNING && busy_goes_on(b));
         check(child_kill(child) == -SIGKILL);
 
         check(kfd_target_hold(&t) == 0);
         tracer->done = false;
         child = child_start(trace_and_wait, tracer);
         check(poll_until(tracer->done));
-        check(kfd_target_release(&t) == -EPERM && t.state == KFD_TARGET_UNSURE);
+        check(kfd_target_release(&t) == -EPERM && t.state == TARGET_UNSURE);
         check(child_kill(child) == -SIGKILL);
         check(kfd_target_release(&t) == 0 && busy_goes_on(b));
         kfd_target_done(&t);
@@ -268,8 +268,8 @@ static void case_old_driver(void) {
         b->duration_ns = NSEC_PER_MSEC;
         pid_t pid = busy_start(b);
 
-        check(kfd_target_open(KFD_PRIVILEGED_DEBUG, pid, 0, false, &kfd_target_sys, &t) == -ENOSYS);
-        t = target_open(KFD_PRIVILEGED_CRIU, pid);
+        check(kfd_target_open(PRIVILEGED_DEBUG, pid, 0, false, &kfd_target_sys, &t) == -ENOSYS);
+        t = target_open(PRIVILEGED_CRIU, pid);
         check(kfd_target_hold(&t) == 0 && busy_stands_still(b));
         kfd_target_done(&t);
         check(busy_goes_on(b));
@@ -280,16 +280,16 @@ static void case_old_driver(void) {
 
 static void case_failures(void) {
         static const struct {
-                KfdPrivilegedMode mode;
+                PrivilegedMode mode;
                 const char *fail;
                 int hold;
         } rows[] = {
-                        {KFD_PRIVILEGED_CRIU, "0x22:4:1", 0},
-                        {KFD_PRIVILEGED_CRIU, "0x22:5:1", -EIO},
-                        {KFD_PRIVILEGED_CRIU, "0x22:62:1:0:late", -ETIME},
-                        {KFD_PRIVILEGED_DEBUG, "0x26:4:1", 0},
-                        {KFD_PRIVILEGED_DEBUG, "0x26:5:1", -EIO},
-                        {KFD_PRIVILEGED_DEBUG, "0x26:62:1:2", -ETIME},
+                        {PRIVILEGED_CRIU, "0x22:4:1", 0},
+                        {PRIVILEGED_CRIU, "0x22:5:1", -EIO},
+                        {PRIVILEGED_CRIU, "0x22:62:1:0:late", -ETIME},
+                        {PRIVILEGED_DEBUG, "0x26:4:1", 0},
+                        {PRIVILEGED_DEBUG, "0x26:5:1", -EIO},
+                        {PRIVILEGED_DEBUG, "0x26:62:1:2", -ETIME},
         };
 
         for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
@@ -300,7 +300,7 @@ static void case_failures(void) {
                 int r = kfd_target_hold(&t);
                 check(r == rows[i].hold);
                 check(kfdsim_fail("") == 0);
-                check(t.state == (r == 0 ? KFD_TARGET_HELD : KFD_TARGET_RUNNING));
+                check(t.state == (r == 0 ? TARGET_HELD : TARGET_RUNNING));
                 check(r == 0 ? busy_stands_still(b) : busy_goes_on(b));
                 check(kfd_target_hold(&t) == 0 && busy_stands_still(b));
                 check(kfd_target_release(&t) == 0 && busy_goes_on(b));
@@ -314,7 +314,7 @@ static void case_failures(void) {
 static void case_some_queues(void) {
         pid_t pid;
         Busy *b = busy_new(&pid);
-        KfdTarget t = target_open(KFD_PRIVILEGED_DEBUG, pid);
+        KfdTarget t = target_open(PRIVILEGED_DEBUG, pid);
         uint32_t ids[] = {b->queue_id, 0x7ffe};
 
         check(kfd_target_suspend(&t, ids, 2) == 1 && ids[1] == (0x7ffe | KFD_DBG_QUEUE_INVALID));

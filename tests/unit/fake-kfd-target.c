@@ -259,7 +259,7 @@ const KfdTargetSys fake_target_sys = {
                 .nap = fake_nap,
 };
 
-KfdTarget open_target(KfdPrivilegedMode mode) {
+KfdTarget open_target(PrivilegedMode mode) {
         KfdTarget t = KFD_TARGET_NULL;
 
         assert_int_equal(kfd_target_open(mode, PID, START, false, &fake_target_sys, &t), 0);
@@ -268,7 +268,7 @@ KfdTarget open_target(KfdPrivilegedMode mode) {
 
 /* Our fds are numbers only. */
 void close_target(KfdTarget *t) {
-        assert_int_equal(t->state, KFD_TARGET_RUNNING);
+        assert_int_equal(t->state, TARGET_RUNNING);
         t->device = t->events = t->pidfd = -EBADF;
         kfd_target_done(t);
 }
@@ -281,13 +281,13 @@ unsigned n_suspended(void) {
 }
 
 void assert_truth(const KfdTarget *t) {
-        if (t->state == KFD_TARGET_UNSURE)
+        if (t->state == TARGET_UNSURE)
                 return;
         assert_int_equal(driver.evictions, driver.paused);
         assert_int_equal(driver.enabled, t->enabled);
         assert_int_equal(n_suspended(), t->n_suspended);
         if (t->ops == &kfd_criu_ops)
-                assert_int_equal(driver.evictions, t->state == KFD_TARGET_HELD);
-        else if (t->state == KFD_TARGET_RUNNING)
+                assert_int_equal(driver.evictions, t->state == TARGET_HELD);
+        else if (t->state == TARGET_RUNNING)
                 assert_false(driver.enabled);
 }

@@ -67,7 +67,7 @@ extern const KfdTargetSys fake_target_sys;
 int driver_reset(void **state);
 void fail_next(unsigned op, int error, bool late);
 
-KfdTarget open_target(KfdPrivilegedMode mode);
+KfdTarget open_target(PrivilegedMode mode);
 void close_target(KfdTarget *t);
 unsigned n_suspended(void);
 /* Checks that the driver is in the state that the target reports. */

@@ -18,15 +18,15 @@
 static void test_modes(void **state) {
         KfdTarget t = KFD_TARGET_NULL;
 
-        assert_int_equal(kfd_privileged_mode_from_string("criu"), KFD_PRIVILEGED_CRIU);
-        assert_string_equal(kfd_privileged_mode_to_string(KFD_PRIVILEGED_DEBUG), "debug");
-        assert_int_equal(kfd_target_open(KFD_PRIVILEGED_NO, PID, START, false, &fake_target_sys, &t), -EINVAL);
-        assert_int_equal(kfd_target_open(_KFD_PRIVILEGED_MODE_MAX, PID, START, false, &fake_target_sys, &t), -EINVAL);
+        assert_int_equal(privileged_mode_from_string("criu"), PRIVILEGED_CRIU);
+        assert_string_equal(privileged_mode_to_string(PRIVILEGED_DEBUG), "debug");
+        assert_int_equal(kfd_target_open(PRIVILEGED_NO, PID, START, false, &fake_target_sys, &t), -EINVAL);
+        assert_int_equal(kfd_target_open(_PRIVILEGED_MODE_MAX, PID, START, false, &fake_target_sys, &t), -EINVAL);
         assert_int_equal(t.pidfd, -EBADF);
 }
 
 static void test_open_refuses(void **state) {
-        for (KfdPrivilegedMode mode = KFD_PRIVILEGED_CRIU; mode < _KFD_PRIVILEGED_MODE_MAX; mode++) {
+        for (PrivilegedMode mode = PRIVILEGED_CRIU; mode <= PRIVILEGED_DEBUG; mode++) {
                 KfdTarget t = KFD_TARGET_NULL;
                 (void) driver_reset(NULL);
                 assert_int_equal(kfd_target_open(mode, PID, START + 1, false, &fake_target_sys, &t), -ESRCH);
@@ -43,8 +43,8 @@ static void test_old_driver(void **state) {
         KfdTarget t = KFD_TARGET_NULL;
 
         driver.minor = KFD_API_DBG_TRAP - 1;
-        assert_int_equal(kfd_target_open(KFD_PRIVILEGED_DEBUG, PID, START, false, &fake_target_sys, &t), -ENOSYS);
-        t = open_target(KFD_PRIVILEGED_CRIU);
+        assert_int_equal(kfd_target_open(PRIVILEGED_DEBUG, PID, START, false, &fake_target_sys, &t), -ENOSYS);
+        t = open_target(PRIVILEGED_CRIU);
         driver.no_criu = true;
         assert_int_equal(kfd_target_hold(&t), -ENOSYS);
         driver.no_criu = false;
@@ -55,7 +55,7 @@ static void test_old_driver(void **state) {
 /* --- holding --- */
 
 static void test_hold_release(void **state) {
-        for (KfdPrivilegedMode mode = KFD_PRIVILEGED_CRIU; mode < _KFD_PRIVILEGED_MODE_MAX; mode++) {
+        for (PrivilegedMode mode = PRIVILEGED_CRIU; mode <= PRIVILEGED_DEBUG; mode++) {
                 (void) driver_reset(NULL);
                 driver.n_queues = QUEUES;
                 for (uint32_t i = 0; i < QUEUES; i++)
@@ -64,10 +64,10 @@ static void test_hold_release(void **state) {
                 KfdTarget t = open_target(mode);
                 for (unsigned i = 0; i < 3; i++) {
                         assert_int_equal(kfd_target_hold(&t), 0);
-                        assert_int_equal(t.state, KFD_TARGET_HELD);
+                        assert_int_equal(t.state, TARGET_HELD);
                         assert_int_equal(kfd_target_hold(&t), 0); /* not counted */
                         assert_truth(&t);
-                        assert_int_equal(n_suspended(), mode == KFD_PRIVILEGED_DEBUG ? QUEUES - QUEUES / 7 : 0);
+                        assert_int_equal(n_suspended(), mode == PRIVILEGED_DEBUG ? QUEUES - QUEUES / 7 : 0);
                         assert_int_equal(kfd_target_release(&t), 0);
                         assert_int_equal(kfd_target_release(&t), 0);
                         assert_truth(&t);
@@ -75,7 +75,7 @@ static void test_hold_release(void **state) {
                         assert_int_equal(n_suspended(), 0);
                 }
                 assert_true(t.costs.hold_ns > 0 && t.costs.release_ns > 0);
-                if (mode == KFD_PRIVILEGED_CRIU)
+                if (mode == PRIVILEGED_CRIU)
                         assert_int_equal(driver.n_pauses, 3);
                 close_target(&t);
         }
@@ -84,7 +84,7 @@ static void test_hold_release(void **state) {
 /* The process inherited its parent's device by fork, and opened its own later, or did not. */
 static void test_inherited_device(void **state) {
         driver.inherits = true;
-        KfdTarget t = open_target(KFD_PRIVILEGED_CRIU);
+        KfdTarget t = open_target(PRIVILEGED_CRIU);
         assert_int_equal(kfd_target_undo(&t), 0);
         assert_int_equal(kfd_target_hold(&t), 0);
         assert_truth(&t);
@@ -93,7 +93,7 @@ static void test_inherited_device(void **state) {
 }
 
 static void test_new_queues(void **state) {
-        KfdTarget t = open_target(KFD_PRIVILEGED_DEBUG);
+        KfdTarget t = open_target(PRIVILEGED_DEBUG);
 
         driver.n_queues = 1;
         driver.queues[0].type = KFD_QUEUE_COMPUTE;
@@ -111,7 +111,7 @@ static void test_new_queues(void **state) {
 }
 
 static void test_mes(void **state) {
-        for (KfdPrivilegedMode mode = KFD_PRIVILEGED_CRIU; mode < _KFD_PRIVILEGED_MODE_MAX; mode++) {
+        for (PrivilegedMode mode = PRIVILEGED_CRIU; mode <= PRIVILEGED_DEBUG; mode++) {
                 (void) driver_reset(NULL);
                 KfdTarget t = open_target(mode);
                 driver.has_mes = true;
@@ -130,7 +130,7 @@ static void test_mes(void **state) {
 static void test_contexts(void **state) {
         uint32_t id = 0;
 
-        for (KfdPrivilegedMode mode = KFD_PRIVILEGED_CRIU; mode < _KFD_PRIVILEGED_MODE_MAX; mode++) {
+        for (PrivilegedMode mode = PRIVILEGED_CRIU; mode <= PRIVILEGED_DEBUG; mode++) {
                 (void) driver_reset(NULL);
                 KfdTarget t = open_target(mode);
                 t.allow_mes = true;
@@ -147,7 +147,7 @@ static void test_contexts(void **state) {
 }
 
 static void test_may_not_trace(void **state) {
-        KfdTarget t = open_target(KFD_PRIVILEGED_CRIU);
+        KfdTarget t = open_target(PRIVILEGED_CRIU);
 
         driver.may_trace = false;
         assert_int_equal(kfd_target_hold(&t), -EPERM);
@@ -160,7 +160,7 @@ static void test_may_not_trace(void **state) {
         driver.may_trace = false;
         driver.tracer = 1;
         assert_int_equal(kfd_target_release(&t), -EPERM);
-        assert_int_equal(t.state, KFD_TARGET_UNSURE);
+        assert_int_equal(t.state, TARGET_UNSURE);
         driver.may_trace = true;
         assert_int_equal(kfd_target_release(&t), 0);
         assert_truth(&t);
@@ -169,7 +169,7 @@ static void test_may_not_trace(void **state) {
 
 /* The kernel shows the former tracer thread for a while after it has reported its end. */
 static void test_former_tracer(void **state) {
-        KfdTarget t = open_target(KFD_PRIVILEGED_CRIU);
+        KfdTarget t = open_target(PRIVILEGED_CRIU);
 
         assert_int_equal(kfd_target_hold(&t), 0);
         driver.busy_seizes = 5;
@@ -191,11 +191,11 @@ static void test_criu_pause_fails(void **state) {
         for (size_t i = 0; i < ELEMENTSOF(errors); i++)
                 for (unsigned late = 0; late < 2; late++) {
                         (void) driver_reset(NULL);
-                        KfdTarget t = open_target(KFD_PRIVILEGED_CRIU);
+                        KfdTarget t = open_target(PRIVILEGED_CRIU);
                         fail_next(OP_CRIU(KFD_CRIU_PROCESS_INFO), errors[i], late);
                         int r = kfd_target_hold(&t);
                         assert_int_equal(r, errors[i] == -EINTR || errors[i] == -EAGAIN ? 0 : errors[i]);
-                        assert_int_equal(t.state, r < 0 ? KFD_TARGET_RUNNING : KFD_TARGET_HELD);
+                        assert_int_equal(t.state, r < 0 ? TARGET_RUNNING : TARGET_HELD);
                         assert_truth(&t);
                         assert_int_equal(kfd_target_release(&t), 0);
                         assert_truth(&t);
@@ -205,12 +205,12 @@ static void test_criu_pause_fails(void **state) {
 }
 
 static void test_criu_undo_fails(void **state) {
-        KfdTarget t = open_target(KFD_PRIVILEGED_CRIU);
+        KfdTarget t = open_target(PRIVILEGED_CRIU);
 
         fail_next(OP_CRIU(KFD_CRIU_PROCESS_INFO), -ETIME, true);
         fail_next(OP_CRIU(KFD_CRIU_UNPAUSE), -EIO, false);
         assert_int_equal(kfd_target_hold(&t), -ETIME);
-        assert_int_equal(t.state, KFD_TARGET_UNSURE);
+        assert_int_equal(t.state, TARGET_UNSURE);
 
         /* The next hold begins with the undo: one eviction, not two. */
         assert_int_equal(kfd_target_hold(&t), 0);
@@ -223,7 +223,7 @@ static void test_criu_undo_fails(void **state) {
 }
 
 static void test_criu_undo_of_others(void **state) {
-        KfdTarget t = open_target(KFD_PRIVILEGED_CRIU);
+        KfdTarget t = open_target(PRIVILEGED_CRIU);
 
         assert_int_equal(kfd_target_undo(&t), 0); /* nothing there */
         driver.paused = true;
@@ -237,7 +237,7 @@ static void test_criu_undo_of_others(void **state) {
 static void test_criu_random(void **state) {
         static const int errors[] = {-EINTR, -EIO, -ETIME, -EACCES};
         unsigned seed = 7;
-        KfdTarget t = open_target(KFD_PRIVILEGED_CRIU);
+        KfdTarget t = open_target(PRIVILEGED_CRIU);
 
         for (unsigned i = 0; i < 2000; i++) {
                 driver.n_failures = driver.next_failure = 0;
@@ -259,7 +259,7 @@ static KfdTarget open_debugged(void) {
         driver.n_queues = 4;
         for (uint32_t i = 0; i < 4; i++)
                 driver.queues[i].type = KFD_QUEUE_COMPUTE_AQL;
-        return open_target(KFD_PRIVILEGED_DEBUG);
+        return open_target(PRIVILEGED_DEBUG);
 }
 
 static void test_debug_runtime_not_up(void **state) {
@@ -295,7 +295,7 @@ static void test_debug_each_fails(void **state) {
                 KfdTarget t = open_debugged();
                 fail_next(OP_DEBUG(ops[i]), -EIO, false);
                 assert_int_equal(kfd_target_hold(&t), -EIO);
-                assert_int_equal(t.state, KFD_TARGET_RUNNING);
+                assert_int_equal(t.state, TARGET_RUNNING);
                 assert_truth(&t);
                 fail_next(OP_DEBUG(ops[i]), -EINTR, false);
                 assert_int_equal(kfd_target_hold(&t), 0);
@@ -321,7 +321,7 @@ static void test_debug_disable_fails(void **state) {
         assert_int_equal(kfd_target_hold(&t), 0);
         fail_next(OP_DEBUG(KFD_DBG_TRAP_DISABLE), -EIO, false);
         assert_int_equal(kfd_target_release(&t), -EIO);
-        assert_int_equal(t.state, KFD_TARGET_UNSURE);
+        assert_int_equal(t.state, TARGET_UNSURE);
         assert_int_equal(kfd_target_hold(&t), 0);
         assert_truth(&t);
         driver.may_trace = false; /* DISABLE needs no tracing */
@@ -349,19 +349,19 @@ static void test_debug_some(void **state) {
         assert_truth(&t);
         close_target(&t);
 
-        t = open_target(KFD_PRIVILEGED_CRIU);
+        t = open_target(PRIVILEGED_CRIU);
         assert_int_equal(kfd_target_suspend(&t, ids, 1), -EOPNOTSUPP);
         assert_int_equal(kfd_target_resume(&t, ids, 1), -EOPNOTSUPP);
         close_target(&t);
 }
 
 static void test_gone(void **state) {
-        for (KfdPrivilegedMode mode = KFD_PRIVILEGED_CRIU; mode < _KFD_PRIVILEGED_MODE_MAX; mode++) {
+        for (PrivilegedMode mode = PRIVILEGED_CRIU; mode <= PRIVILEGED_DEBUG; mode++) {
                 (void) driver_reset(NULL);
                 KfdTarget t = open_target(mode);
                 driver.is_there = false;
                 assert_int_equal(kfd_target_hold(&t), -ESRCH);
-                assert_int_equal(t.state, KFD_TARGET_RUNNING);
+                assert_int_equal(t.state, TARGET_RUNNING);
                 close_target(&t);
         }
 }

@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""PrivilegedPreemption=channels, end to end: a real xschedd with its holders, and a tenant that nothing else can stop, on
+a resource manager of NVIDIA's in a process of its own.
+
+The tests are those of AMD's mode "criu", whose holds outlast their holders, too.
+"""
+
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+sys.path.insert(0, os.path.join(HERE, "../lib"))
+from harness import *
+
+
+def load(path):
+    spec = importlib.util.spec_from_file_location("privileged_service", os.path.join(HERE, path))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+amd = load("../kfdsim/test-privileged-service.py")
+
+
+class Driver:
+    """The server that plays the driver, for all programs that the test starts."""
+
+    def setUp(self):
+        at = tempfile.mkdtemp(prefix="xsched-nvrm-")
+        self.addCleanup(shutil.rmtree, at)
+        path = os.path.join(at, "nvidiactl")
+        driver = subprocess.Popen([os.environ["FAKE_SERVER"], path], stdout=subprocess.PIPE, text=True)
+        self.addCleanup(driver.stdout.close)
+        self.addCleanup(driver.wait)
+        self.addCleanup(driver.kill)
+        self.assertEqual(driver.stdout.readline(), "ready\n")
+        for name, value in {"FAKE_NVIDIACTL_AT": path, "LD_PRELOAD": os.environ["FAKE_REMOTE"]}.items():
+            os.environ[name] = value
+            self.addCleanup(os.environ.pop, name)
+        super().setUp()
+
+
+class Channels(Driver, amd.Criu):
+    mode = "channels"
+
+    def test_later_channels(self):
+        """Channels that are made during a hold are held from the next renewal on."""
+        t = self.held_tenant()
+        self.assertEqual(t.ask("more"), "made")
+        t.stands_still()
+        self.release(t)
+        self.hold(t)
+        self.release(t)
+        self.finish(t)
+
+    def test_tenant_killed(self):
+        """Nothing keeps the files of a tenant that was killed while it was held."""
+        t = self.held_tenant()
+        os.kill(t.pid, signal.SIGKILL)
+        until(lambda: not self.named(), "no record is left")
+        other = self.held_tenant()
+        self.release(other)
+        self.finish(other)
+
+
+class Refused(Driver, amd.Refused):
+    mode = "channels"
+
+    test_mes = test_contexts = test_driver_fails = None  # of AMD's driver
+
+
+class Off(Driver, amd.Off):
+    pass
+
+
+if __name__ == "__main__":
+    if os.geteuid() != 0:
+        print("needs root, to take files of other processes")
+        sys.exit(77)
+    main()
