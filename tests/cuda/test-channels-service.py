@@ -24,6 +24,9 @@ def load(path):
     return module
 
 
+# Meson's, which leads to another libxsched, of other tests.
+os.environ.pop("LD_LIBRARY_PATH", None)
+
 amd = load("../kfdsim/test-privileged-service.py")
 
 
