@@ -20,6 +20,12 @@ static int compare_ns(const void *a, const void *b) {
         return x < y ? -1 : x > y;
 }
 
+/* A gap of several periods becomes one of its parts. */
+static void split_gaps(uint64_t gaps[static FORECAST_GAPS], uint64_t period_ns) {
+        for (unsigned i = 0; i < FORECAST_GAPS; i++)
+                gaps[i] /= MAX((gaps[i] + period_ns / 2) / period_ns, UINT64_C(1));
+}
+
 bool forecast_learn(Forecast *f, uint64_t gap_ns, uint64_t *ret_period_ns, uint64_t *ret_spread_ns) {
         uint64_t sorted[FORECAST_GAPS];
 
@@ -29,6 +35,8 @@ bool forecast_learn(Forecast *f, uint64_t gap_ns, uint64_t *ret_period_ns, uint6
         if (f->n < FORECAST_GAPS)
                 return false;
         memcpy(sorted, f->gaps, sizeof(sorted));
+        qsort(sorted, FORECAST_GAPS, sizeof(sorted[0]), compare_ns);
+        split_gaps(sorted, MAX(sorted[FORECAST_GAPS / 2], (uint64_t) FORECAST_PERIOD_MIN_NS));
         qsort(sorted, FORECAST_GAPS, sizeof(sorted[0]), compare_ns);
         uint64_t period = sorted[FORECAST_GAPS / 2];
         *ret_period_ns = period;
@@ -128,14 +136,14 @@ static uint64_t lead_of(const Entity *e) {
  * is late. */
 static bool make_window(const Entity *e, uint64_t first, uint64_t last, uint64_t spread, uint64_t since,
                 uint64_t *ret_open, uint64_t *ret_close) {
-        uint64_t lead = lead_of(e), drain = e->device->drain_ns, most = ns_sub(first, since) / FORECAST_PART;
+        uint64_t most = ns_sub(first, since) / FORECAST_PART, room = ns_sub(most, last - first + 2 * spread);
+        uint64_t lead = lead_of(e), drain = e->device->drain_ns;
 
-        if (drain + spread + (last - first) + spread <= most)
-                lead = MAX(lead, drain);
-        uint64_t before = lead + spread;
-        if (before + (last - first) + spread > most)
+        if (room == 0 || (first < last && room < lead))
                 return false;
-        *ret_open = ns_sub(first, before);
+        if (drain <= room)
+                lead = MAX(lead, drain);
+        *ret_open = ns_sub(first, MIN(lead, room) + spread);
         *ret_close = MIN(*ret_open + most, last + spread + FORECAST_LATE_NS);
         return true;
 }

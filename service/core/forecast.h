@@ -8,15 +8,16 @@
  * the job itself takes half of one. A job with a period (a camera's, a control loop's) need not wait: entities of lower
  * priority are held a little before it is due, as if it had come.
  *
- *   - Learning: the gaps between the moments at which an entity became ready. Of the last FORECAST_GAPS gaps, the
- *     FORECAST_ODD longest and as many of the shortest are dropped; the median of the others is the period, and the
- *     farthest from it says how exact it is. A moment within FORECAST_PERIOD_MIN_NS of the one before belongs to the
- *     same visit. A job that is late once may come by its former beat again, or a period after that visit: both are
- *     expected.
+ *   - Learning: the gaps between the moments at which an entity became ready. A gap of several periods, where visits
+ *     were left out, counts as so many of its parts. Of the last FORECAST_GAPS gaps, the FORECAST_ODD longest and as
+ *     many of the shortest are dropped; the median of the others is the period, and the farthest from it says how exact
+ *     it is. A moment within FORECAST_PERIOD_MIN_NS of the one before belongs to the same visit. A job that is late
+ *     once may come by its former beat again, or a period after that visit: both are expected.
  *   - The window: it begins as long before the due time as it takes to stop a running entity, or until launches in
- *     flight have ended. There is none if it would have to be longer than 1/FORECAST_PART of the period; where launches
- *     in flight take longer than that allows, it does not wait for them. It waits FORECAST_LATE_NS longer for an entity
- *     that is late, if the limit allows that.
+ *     flight have ended, and is at most 1/FORECAST_PART of the period. Where launches in flight take longer than that
+ *     allows, it does not wait for them. Where stopping does, it begins as early as is allowed: the first stops of a
+ *     process take several times as long as the later ones. There is none for an entity whose moments are too inexact
+ *     for that. It waits FORECAST_LATE_NS longer for an entity that is late, if the limit allows that.
  *   - In the window, entities of lower priority yield: they are held, as far as the ladder chooses. It ends when
  *     the entity comes, and there is no other window before that.
  *
@@ -38,7 +39,7 @@
 #include "common/time-util.h"
 
 #define FORECAST_GAPS          12U
-#define FORECAST_ODD           2U
+#define FORECAST_ODD           3U
 #define FORECAST_LATE_NS       (2 * NSEC_PER_MSEC)
 #define FORECAST_PERIOD_MIN_NS (5 * NSEC_PER_MSEC)
 #define FORECAST_PERIOD_MAX_NS (2 * NSEC_PER_SEC)
