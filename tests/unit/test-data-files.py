@@ -261,6 +261,7 @@ class Layers(unittest.TestCase):
 # Files whose lines cannot be broken, or are not written by hand.
 LONG_LINES = (
     (r"BENCHMARKS\.md|tests/bench/results/.*", "generated from measurements"),
+    (r"tests/cuda/recorded-.*\.jsonl", "answers of a driver, one a line, as they were recorded"),
     (r"tests/fuzz/corpus-.*|tests/unit/abi/.*|tests/unit/kubernetes/.*\.json", "input of tests, written by tools"),
     (r"units/prometheus/.*\.json", "JSON, whose strings cannot be broken"),
     (r"dbus/.*\.policy", "messages to users, which are shown with their line breaks"),
