@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""PrivilegedPreemption=channels, end to end: a real xschedd with its holders, and a tenant that nothing else can stop, on
-a resource manager of NVIDIA's in a process of its own.
+"""PrivilegedPreemption=channels, end to end: a real xschedd with its holders, and a tenant that nothing else can stop,
+on a resource manager of NVIDIA's in a process of its own.
 
 The tests are those of AMD's mode "criu", whose holds outlast their holders, too.
 """
