@@ -167,9 +167,11 @@ typedef struct TestQueue {
         uint64_t n;
         volatile uint64_t *steps;
         volatile uint32_t *done;
+        struct TestQueue *next;
 } TestQueue;
 
 static TestQueue *queues[QUEUES_MAX];
+static TestQueue *gone; /* freed by the suite; their contexts are still there */
 
 /* What queues count in, by their places: memory of a context that stays. libcuda waits for the work of all contexts
  * before it frees memory that all can reach. */
@@ -186,10 +188,6 @@ static TestQueue *test_queue(const HalQueue *q) {
         return container_of(n, TestQueue, q);
 }
 
-static void device_free(void *unused) {
-        assert_false(hal_device.degraded);
-}
-
 static bool is_in(const NvrmChannel *c, uint32_t client, uint32_t id) {
         for (; c; c = c->next)
                 if (c->client == client && c->object == id)
@@ -202,6 +200,8 @@ static bool is_taken(uint32_t client, uint32_t id) {
 
         for (size_t i = 0; i < QUEUES_MAX; i++)
                 taken |= queues[i] && is_in(queues[i]->q.channels, client, id);
+        for (const TestQueue *t = gone; t; t = t->next)
+                taken |= is_in(t->q.channels, client, id);
         return taken;
 }
 
@@ -282,21 +282,39 @@ static HalQueue *queue_new(void *unused) {
         return &t->q.hal;
 }
 
-/* libcuda waits for a context's work before it frees the channels. */
+static void run(void *unused, uint64_t ns) {
+        const struct timespec ts = ns_to_timespec(ns);
+
+        (void) nanosleep(&ts, NULL); /* the GPU works by itself */
+}
+
+/* As libcuda does before it frees a context's channels, waits for the work in it. The context itself goes with the
+ * device: libcuda's cuCtxDestroy() also waits for the work of other contexts of the process, which may be held. */
 static void queue_free(HalQueue *q) {
         TestQueue *t = test_queue(q);
 
         assert_int_equal(nvrm_hal_let_go(&t->q), 0);
-        MUST(cuda.context_set(t->context));
-        MUST(cuda.context_free(t->context));
+        while (t->n > 0 && !t->done[(t->n - 1) % WORK_MAX])
+                run(NULL, NSEC_PER_MSEC);
         for (size_t i = 0; i < QUEUES_MAX; i++)
                 if (queues[i] == t)
                         queues[i] = NULL;
-        for (NvrmChannel *c = t->q.channels, *next; c; c = next) {
-                next = c->next;
-                free(c);
+        t->next = gone;
+        gone = t;
+}
+
+static void device_free(void *unused) {
+        assert_false(hal_device.degraded);
+        for (TestQueue *t; (t = gone);) {
+                gone = t->next;
+                MUST(cuda.context_set(t->context));
+                MUST(cuda.context_free(t->context));
+                for (NvrmChannel *c = t->q.channels, *next; c; c = next) {
+                        next = c->next;
+                        free(c);
+                }
+                free(t);
         }
-        free(t);
 }
 
 static uint64_t submit(HalQueue *q, uint64_t ns) {
@@ -312,12 +330,6 @@ static uint64_t submit(HalQueue *q, uint64_t ns) {
         MUST(cuda.context_set(t->context));
         MUST(cuda.launch(t->function, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
         return t->n++;
-}
-
-static void run(void *unused, uint64_t ns) {
-        const struct timespec ts = ns_to_timespec(ns);
-
-        (void) nanosleep(&ts, NULL); /* the GPU works by itself */
 }
 
 static unsigned times_done(HalQueue *q, uint64_t n) {

@@ -546,6 +546,7 @@ PARTS = [
     part_stop,
     part_quiet,
     part_half,
+    part_product,
     part_own,
     part_user,
     part_late,
