@@ -195,12 +195,21 @@ static int list_try(List *l, bool stop) {
         return r;
 }
 
+/* A channel that could not be restored may be disabled already. Disabled once more, it would stay so for ever. */
+static bool list_is_unsure(const List *l) {
+        bool unsure = false;
+
+        for (uint32_t i = 0; i < l->n; i++)
+                unsure |= l->channels[i]->unsure;
+        return unsure;
+}
+
 /* Changes all channels of the list that are not lost, or none, and empties the list. */
 static int list_apply(List *l, bool stop) {
         int r = list_try(l, stop);
 
         if ((r == -ENOENT || r == -ENODEV) && list_drop_lost(l))
-                r = list_try(l, stop);
+                r = list_is_unsure(l) ? -EAGAIN : list_try(l, stop);
         l->n = 0;
         return r;
 }

@@ -233,6 +233,34 @@ static void test_unknown_channel(void **state) {
         assert_false(hal_device.degraded);
 }
 
+static unsigned refused_call, n_hooked;
+
+static uint32_t refuse_one(unsigned nr, bool before) {
+        return before && n_hooked++ == refused_call ? NVRM_BUSY_RETRY : NVRM_OK;
+}
+
+/* The same, where the driver also refuses one of the calls by which the others are restored: no channel is disabled
+ * twice. */
+static void test_unknown_channel_and_refusal(void **state) {
+        for (refused_call = 0; refused_call == 0 || n_hooked > refused_call; refused_call++) {
+                HalQueue *two[] = {batch[0], queue_new(NULL)};
+
+                unmake(test_queue(two[1])->channels[CHANNELS - 1].object);
+                n_hooked = 0;
+                fake_rm_on_call(refuse_one);
+                int r = hal_nvrm_ops.hold(two, ELEMENTSOF(two));
+                fake_rm_on_call(NULL);
+                assert_true(r == 0 || r == -EAGAIN || r == -ENOENT);
+                assert_int_equal(hal_nvrm_ops.hold(two, ELEMENTSOF(two)), 0);
+                assert_int_equal(fake_rm_disabled(1), 2 * CHANNELS - 1);
+                assert_int_equal(hal_nvrm_ops.release(two, ELEMENTSOF(two)), 0);
+                assert_int_equal(fake_rm_disabled(0), (QUEUES + 1) * CHANNELS - 1);
+                queue_free(two[1]);
+        }
+        assert_true(refused_call > 3);
+        assert_false(hal_device.degraded);
+}
+
 /* A call fails at every place of the list, for holds and for releases: nothing is half done, or done twice. */
 static void test_half_applied(void **state) {
         for (unsigned after = 0; after < QUEUES * CHANNELS; after++) {
@@ -350,6 +378,7 @@ int main(int argc, char *argv[]) {
         const struct CMUnitTest tests[] = {
                         TEST(test_calls),
                         TEST(test_unknown_channel),
+                        TEST(test_unknown_channel_and_refusal),
                         TEST(test_half_applied),
                         TEST(test_follow),
                         TEST(test_closed_file),
