@@ -154,6 +154,16 @@ static void queue_leavep(HipQueue **q) {
                 queue_leave(*q);
 }
 
+/* Makes the control thread a user of a queue that it was asked to look at. Returns false when the last user has left.
+ */
+static bool queue_try_use(HipQueue *q) {
+        unsigned n = atomic_load(&q->users);
+
+        while (n > 0 && !atomic_compare_exchange_weak(&q->users, &n, n + 1))
+                ;
+        return n > 0;
+}
+
 /* Makes the caller a user. */
 static HipQueue *queue_find(HipStream stream) {
         (void) pthread_mutex_lock(&table_lock);
@@ -261,10 +271,13 @@ static void queue_settle(HipQueue *q) {
 static void queue_look(XschedQueue *xq, void *userdata) {
         HipQueue *q = userdata;
 
+        if (!queue_try_use(q))
+                return;
         queue_harvest(q);
         if (atomic_load(&q->in_flight) > 0 && !atomic_load(&ended))
                 xsched_queue_look(xq);
         queue_settle(q);
+        queue_leave(q);
 }
 
 static void queue_free(void *userdata) {
@@ -331,14 +344,17 @@ void hip_queue_make(HipStream stream) {
         queue_leave(q);
 }
 
-/* `lost`: the runtime reports nothing of it any more. */
+/* Ends the caller's use, which was the table's. The launches in flight become a user of their own, whom the control
+ * thread may end at any time. `lost`: the runtime reports nothing of them any more. */
 static void queue_drop(HipQueue *q, bool lost) {
+        atomic_fetch_add(&q->users, 1);
         (void) pthread_mutex_lock(&q->lock);
         q->gone = q->leaving = true;
         if (lost)
                 queue_done(q, q->seq);
         (void) pthread_mutex_unlock(&q->lock);
         queue_settle(q);
+        queue_leave(q);
 }
 
 void hip_queue_drop(HipStream stream) {
