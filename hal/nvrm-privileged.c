@@ -344,7 +344,7 @@ static int let_go(NvrmTarget *t, bool each) {
         else if (r >= 0)
                 r = each || t->has_lost ? enable_each(t) : queues_call(t, hal_nvrm_ops.release);
         if (r >= 0 && t->has_lost)
-                r = enable_each(t);
+                r = enable_each(t); /* once more: a channel whose other name has gone counts as disabled twice */
         if (r < 0 && t->n_files > 0 && t->files[0].fd >= 0)
                 r = enable_each(t);
         files_close(t);

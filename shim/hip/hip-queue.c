@@ -154,8 +154,7 @@ static void queue_leavep(HipQueue **q) {
                 queue_leave(*q);
 }
 
-/* Makes the control thread a user of a queue that it was asked to look at. Returns false when the last user has left.
- */
+/* Makes the control thread a user of a queue that it was asked to look at. Returns false when the last user left. */
 static bool queue_try_use(HipQueue *q) {
         unsigned n = atomic_load(&q->users);
 

@@ -8,9 +8,8 @@
  * every queue, handles the application's calls about them, and applies verdicts for libxsched; kfd-poll.c finds from
  * the queues' indices when they are ready and idle. kfd-hsa.c is the gate in front of doorbells, which kfd-aql.c finds
  * and kfd-doorbell.c remembers; behind it kfd-next.c finds the runtime, and kfd-tool.c intercepts calls that bypass the
- * preloaded functions. kfd-drm.c knows queues that KFD does not, and kfd-fault.c GPUs that have stopped all
- * queues of the process. kfd-loan.c gives turns to held queues that the runtime
- * waits for.
+ * preloaded functions. kfd-drm.c knows queues that KFD does not, and kfd-fault.c GPUs that have stopped all queues of
+ * the process. kfd-loan.c gives turns to held queues that the runtime waits for.
  *
  * One lock (kfd_lock()) covers the records and the calls into the driver about them, so that the record always matches
  * the kernel's state of a queue: the kernel serialises these calls per process anyhow. No launch takes it. When a

@@ -41,7 +41,7 @@ class Bench:
         self.process = subprocess.Popen(
             words, env=environment(way, llama.layer), text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
         )
-        self.begun, self.rest = [], []
+        self.begun, self.rest, self.ready = [], [], threading.Event()
         self.thread = threading.Thread(target=self.read)
         self.thread.start()
 
@@ -49,15 +49,16 @@ class Bench:
         for line in self.process.stderr:
             if " run " in line and "warmup" not in line:
                 self.begun.append(time.monotonic())
+                if len(self.begun) == 3:
+                    self.ready.set()
             elif not line.startswith("llama-bench: "):
                 self.rest.append(line)
+        self.ready.set()  # it has ended
 
     def wait(self):
-        end = time.monotonic() + STARTING_MAX
-        while len(self.begun) < 3:
-            if self.process.poll() is not None or time.monotonic() > end:
-                raise RuntimeError("llama-bench does not run: " + "".join(self.rest[-5:]))
-            time.sleep(0.05)
+        self.ready.wait(STARTING_MAX)
+        if len(self.begun) < 3:
+            raise RuntimeError("llama-bench does not run: " + "".join(self.rest[-5:]))
 
     def rate(self, since, until):
         """Returns the runs in a second of that time, from the first that began in it to the last."""
@@ -109,7 +110,7 @@ def run_shares(llama, test, seconds):
         for b, weight in zip(benches, (300, 100)):
             b.wait()
             set_settings(b.process, f"weight={weight}")
-        time.sleep(0.5)
+        time.sleep(0.5)  # not measured: turns that began before the weights were set
         rates = measure(benches, 2 * seconds)
     finally:
         for b in benches:
