@@ -12,13 +12,13 @@
 #include "service/base/log.h"
 #include "service/core/user.h"
 
-/* Limits for callers whose user is not known yet, and for the waiting calls of one of them, of which one may be long.
- * All of them together may have as much waiting as a user, and each has this much in any case, so that no caller can
- * use up the memory that another caller's first call needs. */
-#define UNKNOWN_MAX        4096U
-#define UNKNOWN_QUEUED_MAX 64U
-#define UNKNOWN_SIZE_MAX   CALL_SIZE_MAX
-#define UNKNOWN_SURE_SIZE  (4U << 10)
+/* Limits for callers whose user is not known yet, and for the waiting calls of one of them: about sixty short ones,
+ * since each counts what it costs beside its arguments, or one long one. All of them together may have as much waiting
+ * as a user, and each has this much in any case, so that no caller can use up the memory that another caller's first
+ * call needs. */
+#define UNKNOWN_MAX       4096U
+#define UNKNOWN_SIZE_MAX  CALL_SIZE_MAX
+#define UNKNOWN_SURE_SIZE (4U << 10)
 
 /* Limit of a user's waiting calls in bytes. */
 #define USER_SIZE_MAX (8U << 20)
@@ -99,8 +99,7 @@ static void unknown_resize(Caller *k, size_t size) {
 static bool unknown_has_room(const Caller *k, size_t size) {
         size_t others = k->calls->unknown_size - unknown_excess(k->size);
 
-        return k->n_queued < UNKNOWN_QUEUED_MAX && k->size + size <= UNKNOWN_SIZE_MAX &&
-                        others + unknown_excess(k->size + size) <= USER_SIZE_MAX;
+        return k->size + size <= UNKNOWN_SIZE_MAX && others + unknown_excess(k->size + size) <= USER_SIZE_MAX;
 }
 
 /* --- callers --- */
@@ -285,7 +284,6 @@ int caller_add(Caller *k, sd_bus_message *message, CallLane lane, size_t size) {
         if (!k->queue)
                 caller_set_idle(k, false);
         DL_APPEND(k->queue, call);
-        k->n_queued++;
         if (k->user) {
                 k->user->n_waiting[lane]++;
                 k->user->size += size;
@@ -308,7 +306,6 @@ void call_free(Call *call) {
                 c->current = NULL;
         caller_unlist(k);
         DL_DELETE(k->queue, call);
-        k->n_queued--;
         if (k->user) {
                 k->user->n_waiting[call->lane]--;
                 k->user->size -= call->size;

@@ -48,7 +48,6 @@ struct Caller {
         sd_bus_slot *asking;
         Credentials credentials;
         Call *queue; /* list: the first is dispatched next, or is in progress */
-        unsigned n_queued;
         size_t size; /* of all waiting calls */
         bool listed; /* in its user's lane of its first call */
         CallLane lane;

@@ -396,7 +396,7 @@ static int refuse(Calls *c, const char *why, sd_bus_error *error) {
 }
 
 static int take_in(Calls *c, sd_bus_message *message, const char *sender, sd_bus_error *error) {
-        Caller *k;
+        Caller *k = NULL;
         size_t size = 0;
 
         int r = message_size(message, &size);
@@ -408,7 +408,10 @@ static int take_in(Calls *c, sd_bus_message *message, const char *sender, sd_bus
         if (r >= 0)
                 r = caller_add(k, message, message_lane(message), size);
         if (r == -ENOBUFS)
-                return refuse(c, "Too many calls of this user wait to be answered", error);
+                return refuse(c,
+                                k && k->user ? "Too many calls of this user wait to be answered"
+                                             : "Too many calls wait until the bus has said whose they are",
+                                error);
         return r < 0 ? r : 1;
 }
 

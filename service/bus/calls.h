@@ -22,7 +22,8 @@
  * (The bus, by its own limits, deals with callers that do not read.)
  *
  * The bus is asked once per connection who calls, asynchronously, because the answer comes behind all messages that
- * wait to be read. A unique name is never used again.
+ * wait to be read. Until then a connection may have about sixty calls waiting: a caller that sends more at once waits
+ * for the answer to its first one before. A unique name is never used again.
  */
 
 #include <systemd/sd-bus.h>

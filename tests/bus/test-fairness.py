@@ -24,6 +24,7 @@ LIMITS_EXCEEDED = "org.freedesktop.DBus.Error.LimitsExceeded"
 OBJECT_MANAGER, INTROSPECTABLE, PROPERTIES = (
     f"org.freedesktop.DBus.{i}" for i in ("ObjectManager", "Introspectable", "Properties")
 )
+UNKNOWN_WAITS = "Too many calls wait until the bus has said whose they are"
 QUEUES_PER_CLIENT = fewer(1000)
 CONNECTIONS, PIPELINE = 4, 60  # as many calls as may wait
 
@@ -312,12 +313,29 @@ class Fairness(Case):
                 return
         self.fail(f"with and without: {rounds}")
 
+    def test_few_calls_wait_for_whose_they_are(self):
+        """The bus's answer to who calls comes behind all calls that wait to be read."""
+        with self.bus.connect() as c:
+            self.service.freeze()
+            serials = [c.send(NAME, PATH, MANAGER, "ListQueues") for _ in range(100)]
+            c.bus("GetId")  # the bus has passed them on
+            self.service.thaw()
+            refused = []
+            for s in serials:
+                try:
+                    c.reply(s)
+                except dbus.DBusError as e:
+                    refused.append((e.name, e.text))
+        self.assertEqual(set(refused), {(LIMITS_EXCEEDED, UNKNOWN_WAITS)})
+        self.assertTrue(100 - 64 <= len(refused) < 100 - 48, len(refused))
+
     def test_who_asks_too_much_is_refused(self):
         """Checks that calls are answered in order, each once."""
 
         def attack(a):
             self.crowd(a)
             c = a.connect()
+            c.get(NAME, PATH, MANAGER, "NClients")  # the service knows the caller's user before the calls come
             serials = [c.send(NAME, PATH, MANAGER, "ListQueues") for _ in range(1000)]
             n = 0
             for s in serials:

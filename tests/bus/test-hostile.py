@@ -390,6 +390,7 @@ class Hostile(Case):
         n = len(os.listdir(f"/proc/{self.service_pid}/fd"))
         null = os.open("/dev/null", os.O_RDWR)
         with self.bus.connect() as c:
+            c.get(NAME, PATH, MANAGER, "NClients")  # a caller that is not known yet may not have 200 calls waiting
             serials = [send_along(c, [null] * 16, PEER, "Ping") for _ in range(200)]
             for s in serials:
                 c.reply(s)
