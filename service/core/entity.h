@@ -60,6 +60,7 @@ struct Entity {
         PreemptionChoice choice; /* while it is held: how far the hold reaches */
         uint64_t held_since;     /* 0: it is not held */
         bool looks_at_flights;   /* the review only looks for launches in flight */
+        bool gate_only;          /* there is nothing to choose: its hold reaches no further than the gate */
         uint64_t review_at;      /* when to choose again */
         Entity *changed_next;
         bool reviewed; /* on Device.reviewed: one of its times is due some day */

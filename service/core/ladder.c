@@ -233,7 +233,8 @@ static bool may_be_taken_off(const Entity *e) {
 
 /* Returns whether that has changed for a client of the entity. */
 static bool entity_choose_level(Entity *e, uint64_t now) {
-        if (!may_be_taken_off(e)) {
+        e->gate_only = !may_be_taken_off(e);
+        if (e->gate_only) {
                 e->choice = (PreemptionChoice){
                                 .level = e->preemption == PREEMPTION_OFF ? LEVEL_OBSERVE : LEVEL_GATE,
                 };
@@ -268,10 +269,12 @@ void ladder_ready_while_held(Queue *q) {
 
         if ((others_are_off && q->flies) || e->review_at != NSEC_INFINITY)
                 return; /* taken off already, or due later: an edge does not put that off */
-        /* The gate counts a launch before it waits there. So look again when it has had time to arrive. */
         uint64_t now = now_ns();
         if (!others_are_off)
                 e->held_since = now;
+        if (e->gate_only)
+                return;
+        /* The gate counts a launch before it waits there. So look again when it has had time to arrive. */
         e->looks_at_flights = others_are_off;
         e->review_at = now + LADDER_REVIEW_MIN_NS;
         entity_review_by(e, e->review_at);

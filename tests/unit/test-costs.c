@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Costs: how much a client's report counts, and for how long
+ * Costs: how much a client's report counts, and for how long; what is estimated from reports
  */
 
 #include "common/macro.h"
@@ -80,10 +80,43 @@ static void test_doubt(void **state) {
         assert_null(costs_vote_put(&v, vote));
 }
 
+static void test_estimates(void **state) {
+        uint64_t estimate = 0;
+
+        costs_learn(&estimate, 40000, NSEC_PER_SEC);
+        assert_int_equal(estimate, 40000);
+        costs_learn(&estimate, 48000, NSEC_PER_SEC);
+        assert_int_equal(estimate, 41000);
+
+        /* The estimate is within the possible time, the least time that an order takes, and a distance of the former
+         * estimate. */
+        estimate = 0;
+        costs_learn(&estimate, NSEC_PER_SEC, 7000);
+        assert_int_equal(estimate, 7000);
+        estimate = 0;
+        costs_learn(&estimate, 0, 0);
+        assert_int_equal(estimate, COSTS_MIN_NS);
+        estimate = 80000;
+        costs_learn(&estimate, NSEC_PER_SEC, NSEC_PER_SEC);
+        assert_int_equal(estimate, 80000 + 3 * 80000 / 8);
+        estimate = UINT64_C(80000);
+        costs_learn(&estimate, 1000, NSEC_PER_SEC);
+        assert_int_equal(estimate, 80000 - 60000 / 8);
+
+        assert_int_equal(costs_drain(0, 0), 0);
+        assert_int_equal(costs_drain(3, 0), PREEMPTION_UNKNOWN);
+        assert_int_equal(costs_drain(3, 1000), 3000);
+        assert_int_equal(costs_drain(UINT64_MAX, 2), COSTS_DRAIN_MAX_NS);
+        assert_int_equal(costs_drain_add(1, 2), 3);
+        assert_int_equal(costs_drain_add(PREEMPTION_UNKNOWN, 2), PREEMPTION_UNKNOWN);
+        assert_int_equal(costs_drain_add(COSTS_DRAIN_MAX_NS, 2), COSTS_DRAIN_MAX_NS);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                         cmocka_unit_test(test_votes),
                         cmocka_unit_test(test_doubt),
+                        cmocka_unit_test(test_estimates),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

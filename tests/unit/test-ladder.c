@@ -219,6 +219,26 @@ static void test_ready_while_held(void **state) {
         two_done(&t);
 }
 
+/* Of a queue that only the gate can hold nothing is looked at again, until one joins that has a driver. */
+static void test_ready_at_the_gate(void **state) {
+        Two t = two_make("gfx90a", LEVEL_GATE);
+
+        begin(t.h);
+        assert_true(held(t.l));
+        keep_busy(t.l, 4, NSEC_PER_MSEC);
+        assert_true(t.l->entity->told_ready && held(t.l));
+        assert_int_equal(t.l->entity->review_at, NSEC_INFINITY);
+        assert_int_equal(t.d->review_at, NSEC_INFINITY);
+        assert_true(t.d->due.at > now_ns() + LADDER_REVIEW_MIN_NS);
+
+        const Queue *q = kfd_queue(&t.low, "gfx90a", LEVEL_INTERRUPT);
+        assert_ptr_equal(q->entity, t.l->entity);
+        assert_true(held(q) && q->flies); /* a driver may be able to stop only the whole process */
+        assert_int_equal(level(q), LEVEL_INTERRUPT);
+        assert_int_equal(level(t.l), LEVEL_GATE);
+        two_done(&t);
+}
+
 static void test_settings(void **state) {
         Two t = two_make("gfx90a", LEVEL_INTERRUPT);
         DeviceSettings s = DEVICE_SETTINGS_NULL;
@@ -547,44 +567,13 @@ static void test_looks(void **state) {
         two_done(&t);
 }
 
-static void test_costs(void **state) {
-        uint64_t estimate = 0;
-
-        costs_learn(&estimate, 40000, NSEC_PER_SEC);
-        assert_int_equal(estimate, 40000);
-        costs_learn(&estimate, 48000, NSEC_PER_SEC);
-        assert_int_equal(estimate, 41000);
-
-        /* The estimate is within the possible time, the least time that an order takes, and a distance of the former
-         * estimate. */
-        estimate = 0;
-        costs_learn(&estimate, NSEC_PER_SEC, 7000);
-        assert_int_equal(estimate, 7000);
-        estimate = 0;
-        costs_learn(&estimate, 0, 0);
-        assert_int_equal(estimate, COSTS_MIN_NS);
-        estimate = 80000;
-        costs_learn(&estimate, NSEC_PER_SEC, NSEC_PER_SEC);
-        assert_int_equal(estimate, 80000 + 3 * 80000 / 8);
-        estimate = UINT64_C(80000);
-        costs_learn(&estimate, 1000, NSEC_PER_SEC);
-        assert_int_equal(estimate, 80000 - 60000 / 8);
-
-        assert_int_equal(costs_drain(0, 0), 0);
-        assert_int_equal(costs_drain(3, 0), PREEMPTION_UNKNOWN);
-        assert_int_equal(costs_drain(3, 1000), 3000);
-        assert_int_equal(costs_drain(UINT64_MAX, 2), COSTS_DRAIN_MAX_NS);
-        assert_int_equal(costs_drain_add(1, 2), 3);
-        assert_int_equal(costs_drain_add(PREEMPTION_UNKNOWN, 2), PREEMPTION_UNKNOWN);
-        assert_int_equal(costs_drain_add(COSTS_DRAIN_MAX_NS, 2), COSTS_DRAIN_MAX_NS);
-}
-
 int main(void) {
         const struct CMUnitTest tests[] = {
                         cmocka_unit_test(test_level_by_cost),
                         cmocka_unit_test(test_adaptive),
                         cmocka_unit_test(test_review),
                         cmocka_unit_test(test_ready_while_held),
+                        cmocka_unit_test(test_ready_at_the_gate),
                         cmocka_unit_test(test_settings),
                         cmocka_unit_test(test_threshold_by_level),
                         cmocka_unit_test(test_mes),
@@ -593,7 +582,6 @@ int main(void) {
                         cmocka_unit_test(test_what_flies),
                         cmocka_unit_test(test_liar),
                         cmocka_unit_test(test_looks),
-                        cmocka_unit_test(test_costs),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
