@@ -73,7 +73,7 @@ static int has_client(const NvrmFile *file, uint32_t client) {
         PROTECT_ERRNO;
 
         if (file->ioctl(file->fd, NVRM_IOC(NVRM_NR_ALLOC, NvrmAllocShort), &a) < 0)
-                return errno == EINTR || errno == EAGAIN ? -EAGAIN : -ESTALE;
+                return errno == EINTR || errno == EAGAIN ? -EAGAIN : errno == EBADF || errno == ENOTTY ? -ESTALE : -EIO;
         return a.status == NVRM_OBJECT_NOT_FOUND || a.status == NVRM_INVALID_OBJECT_PARENT;
 }
 
@@ -207,6 +207,12 @@ static int forget_gone(const NvrmFile *file, NvrmFound *f) {
                         f->objects[n++] = f->objects[i];
         f->n_objects = n;
         return error;
+}
+
+bool nvrm_has_object(const NvrmFile *file, const NvrmFoundObject *o) {
+        int error = 0;
+
+        return is_there(file, o, &error);
 }
 
 int nvrm_find_objects(const NvrmFile *file, NvrmFound *f) {

@@ -59,6 +59,9 @@ int nvrm_newest_client(const NvrmFile *own, uint32_t *ret);
 /* Whether the client was made on this file. */
 bool nvrm_has_client(const NvrmFile *file, uint32_t client);
 
+/* Whether the object is still of that class, and below that parent. */
+bool nvrm_has_object(const NvrmFile *file, const NvrmFoundObject *o);
+
 /* Adds the file's clients among the numbers `from` to `to`. Returns how many were added, or a negative errno. */
 int nvrm_find_clients(const NvrmFile *file, uint32_t from, uint32_t to, NvrmFound *f);
 

@@ -9,6 +9,12 @@
 #include "common/macro.h"
 #include "common/time-util.h"
 
+/* A process that is held for short times only is looked at no more often. */
+#define LOOK_EVERY_NS (200 * NSEC_PER_MSEC)
+
+/* Numbers that one look asks for on all new files together: four times all that there are, 8 s. */
+#define QUESTIONS_MAX (4ULL * (NVRM_CLIENT_LAST - NVRM_CLIENT_FIRST + 1))
+
 const char *nvrm_privileged_explain(int error) {
         switch (error) {
         case -ESRCH:
@@ -21,6 +27,8 @@ const char *nvrm_privileged_explain(int error) {
                 return "/dev/nvidiactl may not be opened, or the driver refuses the call";
         case -EOPNOTSUPP:
                 return "this version of NVIDIA's driver is unknown";
+        case -E2BIG:
+                return "the process has /dev/nvidiactl open too often to be searched for channels";
         case -EAGAIN:
                 return "the process has no channels on a GPU yet";
         case -EIO:
@@ -87,23 +95,39 @@ static void files_drop_closed(NvrmTarget *t) {
         t->n_files = n;
 }
 
+/* What is left of QUESTIONS_MAX, and where the numbers of clients end. */
+typedef struct Look {
+        uint64_t questions;
+        uint32_t newest;
+} Look;
+
+static int ask_range(Look *l, const NvrmFile *file, uint32_t from, uint32_t to, NvrmFound *f) {
+        uint64_t n = (uint64_t) to - from + 1;
+
+        if (n > l->questions)
+                return -E2BIG;
+        l->questions -= n;
+        return nvrm_find_clients(file, from, to, f);
+}
+
 /* The clients made since the last look. */
-static int new_clients(const NvrmFile *file, uint32_t from, uint32_t to, NvrmFound *f) {
-        if (from <= to)
-                return nvrm_find_clients(file, from, to, f);
+static int new_clients(Look *l, const NvrmFile *file, uint32_t from, NvrmFound *f) {
+        if (from <= l->newest)
+                return ask_range(l, file, from, l->newest, f);
         /* The driver has begun again with the first number. */
-        int r = nvrm_find_clients(file, from, NVRM_CLIENT_LAST, f);
-        return r < 0 ? r : nvrm_find_clients(file, NVRM_CLIENT_FIRST, to, f);
+        int r = ask_range(l, file, from, NVRM_CLIENT_LAST, f);
+        return r < 0 ? r : ask_range(l, file, NVRM_CLIENT_FIRST, l->newest, f);
 }
 
 /* All numbers take seconds. Those behind the newest one are in use only where the driver has begun again. */
-static int all_clients(const NvrmFile *file, uint32_t newest, NvrmFound *f) {
-        int r = nvrm_find_clients(file, NVRM_CLIENT_FIRST, newest, f);
-        return r == 0 && newest < NVRM_CLIENT_LAST ? nvrm_find_clients(file, newest + 1, NVRM_CLIENT_LAST, f) : r;
+static int all_clients(Look *l, const NvrmFile *file, NvrmFound *f) {
+        int r = ask_range(l, file, NVRM_CLIENT_FIRST, l->newest, f);
+        return r == 0 && l->newest < NVRM_CLIENT_LAST ? ask_range(l, file, l->newest + 1, NVRM_CLIENT_LAST, f) : r;
 }
 
-/* Takes a copy of a file of the process, which the target may know by another number. */
-static int file_take(NvrmTarget *t, int copy, int at, uint32_t newest) {
+/* Takes a copy of a file of the process, which the target may know by another number. A file that takes no calls, as
+ * one that was opened by O_PATH, is dropped by files_drop_closed(). */
+static int file_take(NvrmTarget *t, Look *l, int copy, int at) {
         _cleanup_close_ int fd = copy;
         const NvrmFile file = file_of(t, fd);
         NvrmTargetFile *f = file_find(t, fd, at);
@@ -117,8 +141,14 @@ static int file_take(NvrmTarget *t, int copy, int at, uint32_t newest) {
                 return -ENOMEM;
         f->at = at;
         f->fd = TAKE_FD(fd);
-        int r = is_new ? all_clients(&file, newest, &f->found) : new_clients(&file, t->newest, newest, &f->found);
-        return r < 0 ? r : nvrm_find_objects(&file, &f->found);
+        int r = is_new ? all_clients(l, &file, &f->found) : new_clients(l, &file, t->newest, &f->found);
+        if (r >= 0)
+                r = nvrm_find_objects(&file, &f->found);
+        if (r == -ESTALE) {
+                f->fd = safe_close(f->fd);
+                return 0;
+        }
+        return r;
 }
 
 static int newest_client(const NvrmTarget *t, uint32_t *ret) {
@@ -132,23 +162,67 @@ static int newest_client(const NvrmTarget *t, uint32_t *ret) {
 
 /* Opens all files of the process, and finds what is new. */
 static int files_open(NvrmTarget *t) {
-        uint32_t newest = 0;
+        Look l = {.questions = QUESTIONS_MAX};
         int at = 0;
 
-        int r = newest_client(t, &newest);
+        int r = newest_client(t, &l.newest);
         while (r >= 0) {
                 int fd = t->sys->open_file(t->pid, t->pidfd, &at);
                 if (fd == -ENODEV)
                         break;
-                r = fd < 0 ? fd : file_take(t, fd, at++, newest);
+                r = fd < 0 ? fd : file_take(t, &l, fd, at++);
         }
         if (r < 0) {
                 files_close(t);
                 return r;
         }
         files_drop_closed(t);
-        t->newest = newest;
+        t->newest = l.newest;
+        t->looked_ns = t->sys->now();
+        t->is_hasty = false;
         return t->n_files > 0 ? 0 : -ENODEV;
+}
+
+/* What calls name: the channels, and the subdevices that they go through. */
+static bool is_named(const NvrmFoundObject *o) {
+        return o->class == NVRM_CLASS_SUBDEVICE || nvrm_class_is_channel(o->class);
+}
+
+static bool file_is_as_found(const NvrmTarget *t, const NvrmTargetFile *f) {
+        const NvrmFile file = file_of(t, f->fd);
+
+        for (size_t i = 0; i < f->found.n_clients; i++)
+                if (!nvrm_has_client(&file, f->found.clients[i].client))
+                        return false;
+        for (size_t i = 0; i < f->found.n_objects; i++)
+                if (is_named(&f->found.objects[i]) && !nvrm_has_object(&file, &f->found.objects[i]))
+                        return false;
+        return true;
+}
+
+/* Opens the files that have clients, by the numbers that they had. False: something is not as it was found. */
+static bool files_open_again(NvrmTarget *t) {
+        size_t n = 0;
+
+        for (size_t i = 0; i < t->n_files; i++) {
+                NvrmTargetFile *f = &t->files[i];
+                if (f->found.n_clients == 0)
+                        continue;
+                f->fd = t->sys->open_file_at(t->pidfd, f->at);
+                if (f->fd < 0 || !file_is_as_found(t, f)) {
+                        files_close(t);
+                        return false;
+                }
+                n++;
+        }
+        return n > 0;
+}
+
+static bool any_is_open(const NvrmTarget *t) {
+        for (size_t i = 0; i < t->n_files; i++)
+                if (t->files[i].fd >= 0)
+                        return true;
+        return false;
 }
 
 /* --- channels and queues --- */
@@ -241,6 +315,17 @@ static int look(NvrmTarget *t) {
         return r;
 }
 
+/* As look(), for a call on the channels that were found before. */
+static int look_quickly(NvrmTarget *t) {
+        if (t->n_channels == 0 || t->has_lost || !files_open_again(t))
+                return look(t);
+        int r = queues_make(t);
+        if (r < 0)
+                files_close(t);
+        t->is_hasty = r >= 0;
+        return r;
+}
+
 static int queues_call(NvrmTarget *t, int (*call)(HalQueue *const *queues, size_t n)) {
         HalQueue **batch = calloc(MAX(t->n_queues, (size_t) 1), sizeof(*batch));
 
@@ -321,7 +406,7 @@ int nvrm_target_hold(NvrmTarget *t) {
         int r = t->state == TARGET_UNSURE ? nvrm_target_undo(t) : 0;
 
         if (r >= 0)
-                r = look(t);
+                r = first ? look_quickly(t) : look(t);
         if (r < 0)
                 return r;
         r = t->n_channels > 0 ? queues_call(t, hal_nvrm_ops.hold) : -EAGAIN;
@@ -335,8 +420,12 @@ int nvrm_target_hold(NvrmTarget *t) {
         return r;
 }
 
+uint64_t nvrm_target_look_at(const NvrmTarget *t) {
+        return t->state == TARGET_HELD && t->is_hasty ? t->looked_ns + LOOK_EVERY_NS : NSEC_INFINITY;
+}
+
 static int let_go(NvrmTarget *t, bool each) {
-        int r = look(t);
+        int r = each ? look(t) : look_quickly(t);
 
         /* Without files there are no clients, and so no channels. */
         if (r == -ENODEV)
@@ -345,7 +434,7 @@ static int let_go(NvrmTarget *t, bool each) {
                 r = each || t->has_lost ? enable_each(t) : queues_call(t, hal_nvrm_ops.release);
         if (r >= 0 && t->has_lost)
                 r = enable_each(t); /* once more: a channel whose other name has gone counts as disabled twice */
-        if (r < 0 && t->n_files > 0 && t->files[0].fd >= 0)
+        if (r < 0 && any_is_open(t))
                 r = enable_each(t);
         files_close(t);
         t->state = r >= 0 || r == -ESRCH ? TARGET_RUNNING : TARGET_UNSURE;

@@ -9,7 +9,12 @@
  * closed after the call, because a process's memory on the GPU is freed only when the last copy of its file is closed.
  *
  * Channels are found by nvrm-find.h, and held by nvrm.h, all of the process on all GPUs. Channels that are made
- * meanwhile run until the next hold() sees them.
+ * meanwhile run until the next look finds them.
+ *
+ * A look asks for thousands of numbers, which takes some milliseconds. So hold() of a process that runs asks only
+ * whether the channels that the last look found are still there, each by its class and parent, and stops these;
+ * release() likewise. Where the process has closed a file, or any of them has gone, it looks anew at once. hold() of a
+ * process that is held looks anew, too: callers do this when nvrm_target_look_at() says so.
  *
  * The driver counts how often a channel was disabled, and remembers it beyond the end of the process that did it; only
  * enabling, or the end of the held process, lets the channel run. Enabling one that is enabled does nothing. So
@@ -36,6 +41,8 @@ typedef struct NvrmTargetSys {
         /* A copy of the first /dev/nvidiactl among the fds of the process from number *at on; sets *at to its number.
          * -ENODEV: there is none. */
         int (*open_file)(pid_t pid, int pidfd, int *at);
+        /* A copy of the fd `at` of the process. -ENODEV: that is no /dev/nvidiactl. */
+        int (*open_file_at)(int pidfd, int at);
         int (*open_own)(void); /* our own /dev/nvidiactl */
         int (*ioctl)(int fd, unsigned long request, ...);
         uint64_t (*now)(void);
@@ -56,7 +63,9 @@ typedef struct NvrmTarget {
         HalCosts costs;
 
         int pidfd;
-        uint32_t newest; /* the number of clients up to which they were looked for */
+        uint32_t newest;    /* the number of clients up to which they were looked for */
+        uint64_t looked_ns; /* the last look */
+        bool is_hasty;      /* held, and not looked at since */
         NvrmTargetFile *files;
         size_t n_files;
         NvrmHalDevice device;
@@ -78,9 +87,12 @@ int nvrm_target_open(pid_t pid, uint64_t start_time, const NvrmTargetSys *sys, N
 void nvrm_target_done(NvrmTarget *t);
 
 /* Holds the process. When it is held already, this only stops channels made since. Returns 0 or an error of
- * nvrm_target_open(); -EAGAIN: it has no channels yet; -EIO, -ETIME: the hardware did not stop. After an error the
- * process runs, unless the state is UNSURE, or HELD as before. */
+ * nvrm_target_open(); -E2BIG: finding its channels would take too long; -EAGAIN: it has no channels yet; -EIO, -ETIME:
+ * the hardware did not stop. After an error the process runs, unless the state is UNSURE, or HELD as before. */
 int nvrm_target_hold(NvrmTarget *t);
+
+/* When hold() is to be called once more, for channels that were made before it. NSEC_INFINITY: it is not needed. */
+uint64_t nvrm_target_look_at(const NvrmTarget *t);
 
 /* Resumes the process. Returns 0 or a negative errno; -ESRCH: the process is gone, which callers may ignore. After any
  * other error the caller tries again. */

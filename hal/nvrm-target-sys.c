@@ -27,6 +27,13 @@ static bool is_control(int fd) {
         return fd_status(fd, &st) >= 0 && S_ISCHR(st.st_mode) && st.st_rdev == makedev(CONTROL_MAJOR, CONTROL_MINOR);
 }
 
+static int open_file_at(int pidfd, int at) {
+        _cleanup_close_ int fd = (int) syscall(SYS_pidfd_getfd, pidfd, at, 0);
+        if (fd < 0)
+                return errno == EBADF ? -ENODEV : negative_errno();
+        return is_control(fd) ? TAKE_FD(fd) : -ENODEV;
+}
+
 /* Tries one fd after the other: reading /proc/PID/fd of another user's process needs a capability more than taking the
  * fds. */
 static int open_file(pid_t pid, int pidfd, int *at) {
@@ -36,13 +43,11 @@ static int open_file(pid_t pid, int pidfd, int *at) {
         if (r < 0)
                 return r;
         for (int i = *at; i < n_fds; i++) {
-                _cleanup_close_ int fd = (int) syscall(SYS_pidfd_getfd, pidfd, i, 0);
-                if (fd < 0 && errno != EBADF)
-                        return negative_errno();
-                if (fd < 0 || !is_control(fd))
+                int fd = open_file_at(pidfd, i);
+                if (fd == -ENODEV)
                         continue;
                 *at = i;
-                return TAKE_FD(fd);
+                return fd;
         }
         return -ENODEV;
 }
@@ -57,6 +62,7 @@ static int open_own(void) {
 const NvrmTargetSys nvrm_target_sys = {
                 .open_process = process_open,
                 .open_file = open_file,
+                .open_file_at = open_file_at,
                 .open_own = open_own,
                 .ioctl = ioctl,
                 .now = now_ns,

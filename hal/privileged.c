@@ -7,6 +7,7 @@
 #include "hal/privileged.h"
 
 #include "common/macro.h"
+#include "common/time-util.h"
 
 int privileged_target_open(PrivilegedMode mode, pid_t pid, uint64_t start_time, bool allow_mes,
                 const PrivilegedSys *sys, PrivilegedTarget *ret) {
@@ -35,6 +36,10 @@ int privileged_target_hold(PrivilegedTarget *t) {
 
 int privileged_target_release(PrivilegedTarget *t) {
         return t->mode == PRIVILEGED_NO ? 0 : CALL(t, release);
+}
+
+uint64_t privileged_target_look_at(const PrivilegedTarget *t) {
+        return t->mode == PRIVILEGED_CHANNELS ? nvrm_target_look_at(&t->nvrm) : NSEC_INFINITY;
 }
 
 int privileged_target_undo(PrivilegedTarget *t) {

@@ -34,6 +34,9 @@ void privileged_target_done(PrivilegedTarget *t);
 int privileged_target_hold(PrivilegedTarget *t);
 int privileged_target_release(PrivilegedTarget *t);
 
+/* When hold() is to be called once more; NSEC_INFINITY: never. */
+uint64_t privileged_target_look_at(const PrivilegedTarget *t);
+
 /* Resumes a process that a dead process of ours may have held. */
 int privileged_target_undo(PrivilegedTarget *t);
 

@@ -128,7 +128,7 @@ static void act(Pauser *p) {
                 p->wanted = false;
                 p->expired = true;
         }
-        if (p->wanted && p->requested) {
+        if (p->wanted && (p->requested || now_ns() >= privileged_target_look_at(&p->target))) {
                 bool was_held = state_of(p) == TARGET_HELD;
                 int r = pause_target(p);
                 if (r < 0)
@@ -164,7 +164,7 @@ static void take_requests(Pauser *p) {
 
 static uint64_t next_event(const Pauser *p) {
         if (p->wanted)
-                return p->until_ns;
+                return MIN(p->until_ns, privileged_target_look_at(&p->target));
         return state_of(p) == TARGET_RUNNING ? NSEC_INFINITY : p->retry_at_ns;
 }
 

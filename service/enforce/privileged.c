@@ -237,7 +237,8 @@ static PrivilegedClient *pc_free(PrivilegedClient *pc) {
 }
 
 static bool is_for_ever(int error) {
-        return error == -EIO || error == -ETIME || error == -EOPNOTSUPP || error == -ENOSYS || error == -ENODEV;
+        return error == -EIO || error == -ETIME || error == -EOPNOTSUPP || error == -ENOSYS || error == -ENODEV ||
+                        error == -E2BIG;
 }
 
 static void pc_failed(PrivilegedClient *pc, int error) {

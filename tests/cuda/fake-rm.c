@@ -74,7 +74,12 @@ static void change(void) {
 
 /* --- objects --- */
 
+/* Whether there was ever a client of that number: a search asks for a million that there never were. */
+static bool clients_seen[LAST_CLIENT - FIRST_CLIENT + 1];
+
 Name *fake_rm_find(uint32_t client, uint32_t id) {
+        if (client >= FIRST_CLIENT && client <= LAST_CLIENT && !clients_seen[client - FIRST_CLIENT])
+                return NULL;
         for (Name *n = fake_rm_names; n; n = n->next)
                 if (n->client == client && n->id == id)
                         return n;
@@ -90,6 +95,8 @@ static Name *name_add(uint32_t client, uint32_t id, uint32_t parent, Thing *t) {
         Name *n = calloc(1, sizeof(*n));
 
         *n = (Name){.client = client, .id = id, .parent = parent, .thing = t, .next = fake_rm_names};
+        if (client >= FIRST_CLIENT && client <= LAST_CLIENT)
+                clients_seen[client - FIRST_CLIENT] = true;
         fake_rm_names = n;
         t->n_names++;
         return n;

@@ -57,9 +57,32 @@ class Channels(Driver, amd.Criu):
         self.assertEqual(t.ask("more"), "made")
         t.stands_still()
         self.release(t)
+
+        # And those from before a hold, which stops at first what it knows.
+        self.assertEqual(t.ask("more"), "made")
         self.hold(t)
         self.release(t)
         self.finish(t)
+
+    def test_hostile(self):
+        """Whatever a tenant does while it is held, it runs when it is released."""
+        t = self.tenant_of_gpu()
+        for words, answer in (("move", "moved"), ("many", "opened"), ("move", "moved"), ("fork", "forked")):
+            self.hold(t)
+            self.assertEqual(t.ask(words), answer)
+            self.release(t)
+        self.hold(t)
+        os.kill(t.pid, signal.SIGSTOP)
+        self.high.edge(0)
+        self.until_state(t, "running")
+        os.kill(t.pid, signal.SIGCONT)
+        t.goes_on()
+        self.hold(t)
+        t.tell("exec /bin/sleep")
+        until(lambda: not self.named(), "no record is left of a process that has become another program")
+        other = self.held_tenant()
+        self.release(other)
+        self.finish(other)
 
     def test_tenant_killed(self):
         """Nothing keeps the files of a tenant that was killed while it was held."""

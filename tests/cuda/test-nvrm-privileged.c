@@ -22,6 +22,7 @@
 #define FIRST_NUMBER 0x5c000001U
 #define GROUPS       4U
 #define CHANNELS     8U
+#define NO_CALLS     -1 /* in place of a file: one that was opened by O_PATH */
 #define ALL          (FAKE_RM_GPUS * GROUPS * CHANNELS)
 
 /* --- the process --- */
@@ -40,7 +41,7 @@ typedef struct User {
 static Process process;
 static User user;
 static int copies[1024]; /* files of fake-rm.c, by our own fds */
-static unsigned n_copies;
+static unsigned n_copies, n_ioctls;
 
 static uint32_t make_numbered(const User *u, uint32_t parent, uint32_t id, uint32_t class, void *parameters) {
         NvrmAlloc a = {.client = u->client,
@@ -128,6 +129,14 @@ static int open_file(pid_t pid, int pidfd, int *at) {
         return -ENODEV;
 }
 
+static int open_file_at(int pidfd, int at) {
+        if (!process.is_there)
+                return -ESRCH;
+        if (!process.may_be_taken)
+                return -EPERM;
+        return process.files[at] != 0 ? copy_of(process.files[at]) : -ENODEV;
+}
+
 static int open_own(void) {
         static int own;
 
@@ -142,6 +151,11 @@ static int call(int fd, unsigned long request, ...) {
         void *arg = va_arg(ap, void *);
         va_end(ap);
         assert_true(fcntl(fd, F_GETFD) >= 0); /* it is open */
+        n_ioctls++;
+        if (copies[fd] == NO_CALLS) {
+                errno = EBADF;
+                return -1;
+        }
         int r = fake_rm_call(copies[fd], _IOC_NR(request), _IOC_SIZE(request), arg);
         if (r >= 0)
                 return 0;
@@ -152,6 +166,7 @@ static int call(int fd, unsigned long request, ...) {
 static const NvrmTargetSys sys = {
                 .open_process = open_process,
                 .open_file = open_file,
+                .open_file_at = open_file_at,
                 .open_own = open_own,
                 .ioctl = call,
                 .now = now_ns,
@@ -180,7 +195,7 @@ static int teardown(void **state) {
         fake_rm_set_version("580.159.04");
         assert_int_equal(n_fds(), fds_before);
         for (int i = 0; i < FDS; i++)
-                if (process.files[i] != 0)
+                if (process.files[i] > 0)
                         fake_rm_close(process.files[i]);
         assert_int_equal(fake_rm_disabled(0) + fake_rm_disabled(1) + fake_rm_disabled(2), 0);
         return 0;
@@ -226,6 +241,123 @@ static void test_cycles(void **state) {
         assert_held(&t, ALL);
         nvrm_target_done(&t);
         assert_int_equal(fake_rm_disabled(0), ALL);
+}
+
+static unsigned ioctls_of(int (*f)(NvrmTarget *t), NvrmTarget *t) {
+        unsigned before = n_ioctls;
+
+        assert_int_equal(f(t), 0);
+        return n_ioctls - before;
+}
+
+/* A hold of a process that runs asks only about what it stops, and a release likewise. A later hold asks for all
+ * numbers. */
+static void test_counts(void **state) {
+        const unsigned named = ALL + FAKE_RM_GPUS, /* channels and subdevices: class and parent */
+                        few = 2 + 2 * named + FAKE_RM_GPUS;
+        NvrmTarget t = target();
+
+        for (unsigned i = 0; i < 3; i++) {
+                assert_int_equal(ioctls_of(nvrm_target_hold, &t), few);
+                assert_int_equal(fake_rm_disabled(1), ALL);
+                assert_true(nvrm_target_look_at(&t) < NSEC_INFINITY);
+                assert_in_range(ioctls_of(nvrm_target_hold, &t), NVRM_MISSES_AGAIN, 2 * NVRM_MISSES_AGAIN);
+                assert_true(nvrm_target_look_at(&t) == NSEC_INFINITY);
+                assert_int_equal(ioctls_of(nvrm_target_release, &t), few);
+                assert_int_equal(fake_rm_disabled(0), ALL);
+                assert_true(nvrm_target_look_at(&t) == NSEC_INFINITY);
+        }
+        nvrm_target_done(&t);
+}
+
+/* Channels that were made before a hold and after the last look run until the next look. */
+static void test_unseen(void **state) {
+        NvrmTarget t = target();
+
+        (void) make_group(&user, 0, 2);
+        assert_held(&t, ALL);
+        assert_int_equal(fake_rm_disabled(0), 2);
+        assert_held(&t, ALL + 2);
+        assert_released(&t, ALL + 2);
+        assert_held(&t, ALL + 2);
+        assert_released(&t, ALL + 2);
+        nvrm_target_done(&t);
+}
+
+/* A channel's number stands for something else when the next call is made. */
+static void test_reused(void **state) {
+        const NvrmGroupParameters compute = {.engine = NVRM_ENGINE_COMPUTE};
+        uint32_t first = FIRST_NUMBER + 6;
+        NvrmTarget t = target();
+
+        /* A group, with a channel that is known by its own number, too: not stopped twice. */
+        unmake(&user, first);
+        (void) make_numbered(&user, user.device[0], first, NVRM_CLASS_CHANNEL_GROUP, (void *) &compute);
+        (void) make(&user, first, NVRM_CLASS_CHANNEL_HOPPER, NULL);
+        assert_held(&t, ALL);
+        assert_int_equal(fake_rm_disabled(2), 0);
+
+        /* During the hold, a channel of another group. */
+        unmake(&user, first);
+        (void) make_numbered(&user, user.group[1], first, NVRM_CLASS_CHANNEL_HOPPER, NULL);
+        assert_int_equal(fake_rm_disabled(0), 1);
+        assert_released(&t, ALL);
+        assert_held(&t, ALL);
+        assert_released(&t, ALL);
+        nvrm_target_done(&t);
+}
+
+/* What a process may do to its files while it runs, or during a hold. One that it has closed there may live on in
+ * another process, and cannot be reached before it is back. */
+static void test_files_change(void **state) {
+        static const struct {
+                int a, b, dead; /* numbers of the two files, and of one that takes no calls; 0: closed */
+        } to[] = {{9, 0, 0}, {0, 12, 0}, {12, 9, 0}, {40, 41, 0}, {9, 12, 20}, {40, 41, 9}};
+        int a = process.files[9], b = fake_rm_open();
+        NvrmTarget t = target();
+
+        process.files[12] = b;
+        (void) user_new(b, FIRST_NUMBER);
+        for (size_t i = 0; i < 2 * ELEMENTSOF(to); i++) {
+                const typeof(to[0]) *x = &to[i / 2];
+                assert_int_equal(nvrm_target_hold(&t), 0);
+                assert_held(&t, 2 * ALL); /* it has looked at all files */
+                if (i % 2 == 0)
+                        assert_released(&t, 2 * ALL);
+                process.files[9] = process.files[12] = 0;
+                process.files[x->a] = a;
+                process.files[x->b] = b;
+                process.files[x->dead] = NO_CALLS;
+                process.files[0] = 0;
+                if (i % 2 == 0)
+                        assert_held(&t, x->a && x->b ? 2 * ALL : ALL);
+                assert_int_equal(nvrm_target_release(&t), 0);
+                process.files[x->a] = process.files[x->b] = process.files[x->dead] = 0;
+                process.files[9] = a;
+                process.files[12] = b;
+                if (i % 2 != 0 && !(x->a && x->b))
+                        assert_int_equal(nvrm_target_undo(&t), 0);
+                assert_int_equal(fake_rm_disabled(0), 2 * ALL);
+        }
+        nvrm_target_done(&t);
+}
+
+/* A process with so many files that to look at them would take minutes is refused at once, and let go if it is held. */
+static void test_too_many_files(void **state) {
+        NvrmTarget t = target();
+
+        assert_held(&t, ALL);
+        for (int i = 20; i < FDS; i++)
+                process.files[i] = fake_rm_open();
+        assert_int_equal(nvrm_target_hold(&t), -E2BIG);
+        assert_int_equal(t.state, TARGET_HELD);
+        assert_released(&t, ALL);
+        assert_held(&t, ALL);
+        assert_released(&t, ALL);
+        nvrm_target_done(&t);
+        unsigned before = n_ioctls;
+        assert_int_equal(nvrm_target_open(PID, START, &sys, &t), -E2BIG);
+        assert_true(n_ioctls - before < 5 * (NVRM_CLIENT_LAST - NVRM_CLIENT_FIRST));
 }
 
 /* Another process, and another program's questions in this one: nothing of theirs is touched. */
@@ -448,6 +580,11 @@ static void test_words(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                         TEST(test_cycles),
+                        TEST(test_counts),
+                        TEST(test_unseen),
+                        TEST(test_reused),
+                        TEST(test_files_change),
+                        TEST(test_too_many_files),
                         TEST(test_others),
                         TEST(test_files),
                         TEST(test_late),
