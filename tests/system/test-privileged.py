@@ -3,10 +3,15 @@
 grants are enough, and without the drop-in nothing is held. The driver is simulated in the service, its holders and the
 tenants. Taking descriptors from a process, and tracing it, is done by the real kernel."""
 
+import contextlib
+import errno
 import os
 import re
+import shutil
 import signal
+import stat
 import time
+import unittest
 
 import inside
 from inside import CLIENT, Case, journal, run, show, until, write
@@ -21,6 +26,17 @@ RECORDS = "/run/xschedd/holds"
 ENVIRONMENT = {"LD_PRELOAD": SIMULATOR, "KFDSIM_DIR": WORLD, "KFDSIM_GPUS": "gfx90a", "KFDSIM_OPTS": "map-us=1"}
 CAP_SYS_PTRACE, CAP_CHECKPOINT_RESTORE = 1 << 19, 1 << 40
 STILL = 0.06
+# NVIDIA's driver is a process of its own, which this library connects to.
+DRIVER = "/mnt/build/tests/cuda/fake-server"
+REMOTE = "/mnt/build/tests/cuda/libnvidiactl-remote.so"
+NVIDIA_TENANT = "/mnt/build/tests/cuda/privileged-app"
+NVIDIA_WORLD = "/run/nvrm"
+NVIDIA_ENVIRONMENT = {"LD_PRELOAD": REMOTE, "FAKE_NVIDIACTL_AT": f"{NVIDIA_WORLD}/nvidiactl"}
+NODE = "/dev/nvidiactl"
+CONTAINER = (
+    *("unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"),
+    *("--ipc", "--uts", "--net"),
+)
 
 
 def setUpModule():
@@ -30,8 +46,12 @@ def setUpModule():
     os.mkdir(WORLD)
     run("cat", "/sys/class/kfd/kfd/topology/generation_id", env={**os.environ, **ENVIRONMENT})
     os.umask(before)
-    lines = "".join(f"Environment={k}={v}\n" for k, v in ENVIRONMENT.items())
-    inside.drop_in("xsched.service", "90-simulator", f"[Service]\n{lines}ReadWritePaths={WORLD}\n")
+    service_has(ENVIRONMENT, WORLD)
+
+
+def service_has(environment, world):
+    lines = "".join(f"Environment={k}={v}\n" for k, v in environment.items())
+    inside.drop_in("xsched.service", "90-simulator", f"[Service]\n{lines}ReadWritePaths={world}\n")
 
 
 def status(pid):
@@ -42,15 +62,18 @@ def status(pid):
 class Tenant(inside.Client):
     """An ordinary user's process with a GPU queue that nothing but a privileged hold can stop."""
 
-    def __init__(self):
-        preload = [f"--setenv={k}={v}" for k, v in ENVIRONMENT.items()]
+    def __init__(self, program=(TENANT,), environment=None):
+        preload = [f"--setenv={k}={v}" for k, v in (environment or ENVIRONMENT).items()]
         super().__init__(
             "--property=User=daemon",
             "--property=UMask=0000",
             "--setenv=XSCHED_PRIORITY=-10",
             *preload,
-            program=[TENANT, "0", inside.DEVICE_ID],
+            program=[*program, "0", inside.DEVICE_ID],
         )
+
+    def pid(self):
+        return int(show(self.unit, "MainPID"))
 
     def count(self):
         return int(self.ask("count"))
@@ -84,12 +107,15 @@ class Privileged(Case):
         run("systemctl", "daemon-reload")
         run("systemctl", "restart", "xsched")
         super().setUp()
-        self.low = Tenant()
+        self.low = self.tenant()
         self.clients.append(self.low)
         self.high = self.client()
 
+    def tenant(self):
+        return Tenant()
+
     def state(self):
-        return self.get("PrivilegedState", self.client_of(self.low), CLIENT)
+        return self.get("PrivilegedState", self.call("GetClientByPID", "u", self.low.pid())[0], CLIENT)
 
     def until_state(self, state):
         until(lambda: self.state() == state, f"{state}, not {self.state()}")
@@ -119,7 +145,7 @@ class Privileged(Case):
         return [int(n.split("-")[1]) for n in names if re.fullmatch(r"hold-\d+-\d+", n)]
 
     def low_pid(self):
-        return int(show(self.low.unit, "MainPID"))
+        return self.low.pid()
 
     def holder(self):
         def find():
@@ -199,6 +225,114 @@ class Debug(Privileged):
             self.hold()
             self.release()
         self.finish()
+
+
+class Channels(Privileged):
+    """The same for NVIDIA's driver."""
+
+    mode = "channels"
+    comments = True
+
+    @classmethod
+    def setUpClass(cls):
+        if not os.path.exists(DRIVER):
+            raise unittest.SkipTest("built without CUDA")
+        if not os.path.isdir(NVIDIA_WORLD):
+            os.mkdir(NVIDIA_WORLD)
+        with contextlib.suppress(PermissionError):
+            os.mknod(NODE, 0o666 | stat.S_IFCHR, os.makedev(195, 255))
+            os.chmod(NODE, 0o666)
+        run("systemd-run", "--unit=nvrm", "--property=UMask=0000", DRIVER, NVIDIA_ENVIRONMENT["FAKE_NVIDIACTL_AT"])
+        until(lambda: os.path.exists(NVIDIA_ENVIRONMENT["FAKE_NVIDIACTL_AT"] + ".calls"), "the driver listens")
+        service_has(NVIDIA_ENVIRONMENT, NVIDIA_WORLD)
+
+    @classmethod
+    def tearDownClass(cls):
+        run("systemctl", "stop", "nvrm")
+        shutil.rmtree(NVIDIA_WORLD)
+        service_has(ENVIRONMENT, WORLD)
+        if os.path.exists(NODE):
+            os.unlink(NODE)
+
+    def tenant(self):
+        return Tenant((NVIDIA_TENANT,), NVIDIA_ENVIRONMENT)
+
+
+class ChannelsAsCriu(Channels, Criu):
+    test_records = test_unit_is_valid = None  # nothing else than in the class above
+
+
+class InContainer(Channels):
+    """The tenant is in namespaces of its own: of users, processes, mounts, and so on."""
+
+    def tenant(self):
+        return Contained((*CONTAINER, NVIDIA_TENANT), NVIDIA_ENVIRONMENT)
+
+    def test_held(self):
+        self.assertEqual(os.readlink(f"/proc/{self.low.pid()}/ns/user") == os.readlink("/proc/self/ns/user"), False)
+        self.assertIn("\t1", status(self.low.pid())["NSpid"])
+        for _ in range(2):
+            self.hold()
+            self.release()
+        self.hold()
+        for words, answer in (("move", "moved"), ("fork", "forked")):
+            self.assertEqual(self.low.ask(words), answer)
+        self.release()
+        self.finish()
+
+
+class Contained(Tenant):
+    def pid(self):
+        """Returns the pid outside of the container."""
+        return int(run("pgrep", "--parent", show(self.unit, "MainPID")))
+
+
+class BecomesPrivileged(Channels):
+    """A tenant that becomes a program of root's while it is held: its files are closed by that, and nothing is left."""
+
+    def test_exec(self):
+        self.hold()
+        pid = self.low.pid()
+        shutil.copy("/usr/bin/sleep", "/usr/local/bin/sleep-as-root")
+        os.chmod("/usr/local/bin/sleep-as-root", 0o4755)
+        self.low.tell("exec /usr/local/bin/sleep-as-root")
+        until(lambda: status(pid)["Uid"].split()[1] == "0", "it is root's")
+        until(lambda: not self.named(), "no record is left")
+        os.kill(pid, signal.SIGKILL)
+        self.low.end()
+
+
+class MayOpenDriver(Channels):
+    """Under the unit's rules the holder may open the real device file, which has no driver here."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        service_has({}, NVIDIA_WORLD)
+
+    def said(self):
+        self.assertIn(self.high.ask("begin 0"), ("tracked", "untracked"))
+        self.until_state("failed")
+        self.assertEqual(self.named(), [])
+        pid = self.low_pid()
+        return journal_of(pid)
+
+    def test_opened(self):
+        self.assertIn(os.strerror(errno.ENXIO), self.said())
+
+    def test_not_allowed(self):
+        with open(DROP_IN, encoding="utf-8") as f:
+            text = f.read()
+        write(DROP_IN, text.replace(f"DeviceAllow={NODE} rw", ""))
+        run("systemctl", "daemon-reload")
+        run("systemctl", "restart", "xsched")
+        until(lambda: self.get("NClients") == 2, "both to be back")
+        self.assertIn("may not be opened", self.said())
+
+
+def journal_of(pid):
+    said = [m["MESSAGE"] for m in journal("_SYSTEMD_UNIT=xsched.service") if f"Process {pid} of" in m["MESSAGE"]]
+    return " ".join(said)
 
 
 class WithoutDropIn(Privileged):
