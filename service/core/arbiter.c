@@ -237,28 +237,12 @@ static void write_entity(Entity *e, Verdict only) {
         }
 }
 
-static void write_device(Device *d, Verdict only) {
-        Entity *e;
-
-        DL_FOREACH2(d->entities, e, device_next)
-                write_entity(e, only);
-}
-
 /* --- what the policy says --- */
-
-static void preempted(Device *d, Entity *e) {
-        d->n_preempted++;
-        if (!d->preempted)
-                d->preempted = e;
-}
 
 void arbiter_grant(void *owner, const PolicyGrant *grant, void *userdata) {
         Entity *e = owner;
-        Device *d = userdata;
 
-        if (e->told_ready && e->grant.verdict == VERDICT_RUN && grant->verdict == VERDICT_HOLD)
-                preempted(d, e);
-        if (e->told_ready && e->grant.verdict == VERDICT_RUN)
+        if (e->told_ready && (e->grant.verdict == VERDICT_RUN || e->carried_out == VERDICT_RUN))
                 e->tail_awaited = grant->verdict == VERDICT_HOLD;
         e->grant = *grant;
         entity_words_changed(e);
@@ -266,17 +250,35 @@ void arbiter_grant(void *owner, const PolicyGrant *grant, void *userdata) {
 
 /* The entity may run now. The time since it could have run was spent waiting for the service. */
 static void note_service_wait(Entity *e, uint64_t cause) {
-        if (e->held_since == 0 || !e->told_ready || e->grant.verdict == VERDICT_HOLD)
+        if (e->held_since == 0 || !e->told_ready || arbiter_holds(e))
                 return;
         e->service_wait_ns += ns_sub(now_ns(), MAX(cause, e->ready_at));
 }
 
-static void write_changed(Device *d, uint64_t cause) {
+static void note_preempted(Device *d, Entity *e) {
+        if (!e->told_ready || e->carried_out == VERDICT_HOLD || e->grant.verdict == VERDICT_RUN)
+                return;
+        d->n_preempted++;
+        if (d->preempted)
+                return;
+        d->preempted = e;
+        LL_PREPEND2(d->manager->preempted, d, preempted_next);
+}
+
+static void write_holds(Device *d) {
+        Entity *e;
+
+        LL_FOREACH2(d->changed, e, changed_next) {
+                note_preempted(d, e);
+                write_entity(e, VERDICT_HOLD);
+        }
+}
+
+static void write_runs(Device *d) {
+        uint64_t cause = d->cause_at;
         Entity *e, *tmp;
 
-        LL_FOREACH2(d->changed, e, changed_next)
-        write_entity(e, VERDICT_HOLD);
-        ladder_flush(d->manager); /* first, because orders to drivers take longest */
+        d->cause_at = NSEC_INFINITY;
         LL_FOREACH2(d->changed, e, changed_next)
         if (e->tail_awaited)
                 tail_settle(e, now_ns());
@@ -285,6 +287,7 @@ static void write_changed(Device *d, uint64_t cause) {
                 write_entity(e, VERDICT_RUN);
                 if (d->preempted && e->told_ready && e->grant.verdict == VERDICT_RUN)
                         d->preempted_by = e;
+                e->carried_out = e->grant.verdict;
                 e->changed = false;
                 e->changed_next = NULL;
         }
@@ -431,7 +434,16 @@ void arbiter_tell_others(Device *d, bool gone, uint64_t now) {
                 }
 }
 
-static void device_turn(Device *d) {
+static void device_words_changed(Device *d) {
+        Entity *e;
+
+        d->sync = false;
+        DL_FOREACH2(d->entities, e, device_next)
+                entity_words_changed(e);
+}
+
+/* Devices with the same global policy may have to decide again after this. */
+static void device_decide(Device *d) {
         uint64_t now = now_ns();
 
         if (now >= d->stall_at)
@@ -439,34 +451,86 @@ static void device_turn(Device *d) {
         if (d->manager->quick.n > 0 && d->n_ready > 1)
                 quick_look(d->manager, now);
         device_settle(d, now);
+        if (d->sync)
+                device_words_changed(d);
 
         now = now_ns();
-        uint64_t cause = MIN(d->cause_at, now), at = d->ops->dispatch(d->policy, now);
-        d->cause_at = NSEC_INFINITY;
+        device_note_cause(d, now);
+        uint64_t at = d->ops->dispatch(d->policy, now);
         d->dispatch_at = at == NSEC_INFINITY ? at : MAX(at, now + ARBITER_TIMER_MIN_NS);
-
         if (levels_count(d))
                 arbiter_tell_others(d, false, now);
+        if (d->n_gangs > 0)
+                gang_note_runners(d);
+}
+
+/* What follows from the decision, apart from verdicts. */
+static void device_follow_up(Device *d, uint64_t now) {
         if (stalls_may_be(d))
                 stalls_time(d, now);
         if (!account_rests(&d->account) || d->state == DEVICE_ALONE || d->state == DEVICE_SOLE)
                 account_turn(d, now);
         if (totals_are_due(d, now))
                 device_save_totals(d, now);
-        if (d->n_gangs > 0)
-                gang_update_device(d, now);
         d->rota_at = d->rotas ? rota_turn(d, now) : NSEC_INFINITY;
         if (d->forecast_stale || now >= d->forecast_at || d->forecast_hold_ns != d->costs.hold_ns)
                 forecast_turn(d, now);
         if (now >= d->review_at)
                 device_review(d, now);
-        if (d->sync) {
-                d->sync = false;
-                write_device(d, VERDICT_HOLD);
-                write_device(d, VERDICT_RUN);
+        if (d->sync)
+                device_words_changed(d);
+}
+
+static void decide_pending(Manager *m) {
+        Device *d;
+
+        while ((d = m->pending)) {
+                LL_DELETE2(m->pending, d, pending_next);
+                d->pending = false;
+                device_decide(d);
+                if (d->decided)
+                        continue;
+                d->decided = true;
+                LL_PREPEND2(m->decided, d, decided_next);
         }
-        write_changed(d, cause);
-        device_arm(d);
+}
+
+/* All levels are known before a device decides, and those that a decision changes are told after it. What a gang does
+ * hangs on all its devices; no policy hears of it, so this ends. */
+static void decide(Manager *m) {
+        Device *d;
+
+        LL_FOREACH2(m->pending, d, pending_next)
+        if (levels_count(d))
+                arbiter_tell_others(d, false, now_ns());
+        while (m->pending) {
+                decide_pending(m);
+                if (m->n_gangs == 0)
+                        break;
+                LL_FOREACH2(m->decided, d, decided_next)
+                if (d->n_gangs > 0)
+                        gang_update_device(d, now_ns());
+        }
+}
+
+/* Holds go first, over all devices: then not even for a moment a lower level of a global policy runs beside a higher
+ * one. */
+static void carry_out(Manager *m) {
+        uint64_t now = now_ns();
+        Device *d, *tmp;
+
+        LL_FOREACH2(m->decided, d, decided_next)
+        device_follow_up(d, now);
+        LL_FOREACH2(m->decided, d, decided_next)
+        write_holds(d);
+        ladder_flush(m); /* first, because orders to drivers take longest */
+        LL_FOREACH_SAFE2(m->decided, d, tmp, decided_next) {
+                write_runs(d);
+                device_arm(d);
+                d->decided = false;
+                d->decided_next = NULL;
+        }
+        m->decided = NULL;
 }
 
 /* Tells observers of preemptions at the end of the turn, when all verdicts are written. */
@@ -485,13 +549,8 @@ void arbiter_flush(Manager *m) {
         m->turn_due = false;
         m->verdict_at = 0;
         while (m->pending) {
-                Device *d = m->pending;
-                LL_DELETE2(m->pending, d, pending_next);
-                d->pending = false;
-                bool known = d->preempted;
-                device_turn(d);
-                if (d->preempted && !known)
-                        LL_PREPEND2(m->preempted, d, preempted_next);
+                decide(m);
+                carry_out(m);
         }
         ladder_flush(m);
         if (m->ordered)

@@ -5,7 +5,8 @@
  * Arbiter: from events to the policy, from grants to the words of pages
  *
  * Events are told to the policies at once. The resulting words are written by arbiter_flush(), at the end of the turn
- * of the event loop (turn.h).
+ * of the event loop (turn.h), when all devices have decided: a decision for one device may change that for another, by
+ * a global policy (levels.h) or a gang (gang.h), and a queue must not be released and held again in between.
  *
  * Watching. An unwatched slot costs its client nothing and tells the service nothing. DeviceState says which slots are
  * watched.
@@ -41,7 +42,7 @@ void arbiter_device_init(Device *d);
 /* Tells the other devices the level of this one (levels.h). `gone`: the device is about to get another policy. */
 void arbiter_tell_others(Device *d, bool gone, uint64_t now);
 
-/* Dispatches all devices on Manager.pending, and writes the changed words. */
+/* Dispatches all devices on Manager.pending, and writes the changed words, one verdict at most for each queue. */
 void arbiter_flush(Manager *m);
 
 /* PolicyCallbacks.grant, with an Entity and its Device: notes the grant, arbiter_flush() writes it. */

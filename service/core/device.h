@@ -63,6 +63,8 @@ struct Device {
         Entity *reviewed; /* list, by reviewed_prev/reviewed_next: those that device_review() looks at */
         bool pending;     /* on Manager.pending */
         Device *pending_next;
+        bool decided; /* on Manager.decided */
+        Device *decided_next;
 
         Due due;              /* the earliest of the times below */
         uint64_t dispatch_at; /* when the policy asked to be dispatched again */

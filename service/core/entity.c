@@ -132,6 +132,7 @@ static void entity_leave_policy(Entity *e) {
         e->share = share_put(e->share);
         entity_note_limit(e);
         e->grant = (PolicyGrant){.verdict = VERDICT_RUN};
+        e->carried_out = VERDICT_RUN;
         e->gang = GANG_NONE;
         e->tail_until = NSEC_INFINITY;
         if (e->forecast.listed)
@@ -155,6 +156,7 @@ static void entity_join_policy(Entity *e) {
         }
         entity_note_limit(e);
         e->grant = (PolicyGrant){.verdict = VERDICT_RUN};
+        e->carried_out = VERDICT_RUN;
         d->forecast_stale = true;
         device_touch(d);
 }

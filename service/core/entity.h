@@ -52,9 +52,10 @@ struct Entity {
         bool counted; /* in Device.n_active, while its own n_active > 0 */
         bool limited; /* a Max= counts for it; counted in Device.n_limited */
         bool told_ready;
-        uint64_t ready_at; /* when it became ready */
-        PolicyGrant grant; /* the policy's last grant */
-        bool changed;      /* on Device.changed */
+        uint64_t ready_at;   /* when it became ready */
+        PolicyGrant grant;   /* the policy's last grant */
+        Verdict carried_out; /* of the grant that was in force before this turn */
+        bool changed;        /* on Device.changed */
         GangVerdict gang;
         uint64_t gang_since;
         PreemptionChoice choice; /* while it is held: how far the hold reaches */

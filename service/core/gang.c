@@ -57,8 +57,7 @@ static void gang_set(Entity *e, GangVerdict v, uint64_t now) {
         device_touch(e->device);
 }
 
-/* The highest priority among the entities that run on the device, for is_outranked(). A device whose entities have
- * changed since its last turn has a turn to come, in which it asks again. */
+/* The highest priority among the entities that run on the device, for is_outranked(). */
 static int device_highest_run(const Device *d) {
         int highest = POLICY_LEVEL_NONE;
         const Entity *e;
@@ -69,12 +68,13 @@ static int device_highest_run(const Device *d) {
         return highest;
 }
 
+void gang_note_runners(Device *d) {
+        d->highest_run = device_highest_run(d);
+}
+
 void gang_update_device(Device *d, uint64_t now) {
         Entity *e, *m;
 
-        if (d->n_gangs == 0)
-                return;
-        d->highest_run = device_highest_run(d);
         DL_FOREACH2(d->entities, e, device_next) {
                 if (!is_member(e))
                         continue;

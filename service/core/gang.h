@@ -26,8 +26,11 @@
 
 #include "client.h"
 
-/* Called after a device's policy has decided: updates the verdicts of its gangs on all their devices. Cost: nothing on
- * a device without members; else a look at its entities, and at all members of each gang that is there. */
+/* Called after the device's policy has decided, where there are gangs. */
+void gang_note_runners(Device *d);
+
+/* Called when that is done for all devices of a turn: updates the verdicts of the device's gangs on all their devices.
+ * Cost: a look at its entities, and at all members of each gang that is there. */
 void gang_update_device(Device *d, uint64_t now);
 
 /* The member's verdict: its gang's, or that of its own grant when the gang has none. */

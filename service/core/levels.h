@@ -18,8 +18,8 @@
 
 #include "device.h"
 
-/* Called after the device's policy was dispatched, or before it gets another policy (`gone`). Returns whether other
- * devices were told: these have `level_told` set; the caller clears that and dispatches them. */
+/* Called before and after the device's policy is dispatched, or before it gets another policy (`gone`). Returns whether
+ * other devices were told: these have `level_told` set; the caller clears that and dispatches them. */
 bool levels_update(Device *d, bool gone, uint64_t now);
 
 /* Whether levels_update() may have anything to do: not where the policy is not global, and the former one was not. */

@@ -193,6 +193,7 @@ struct Manager {
         Follow *follow;        /* follow.h; while there are clients */
 
         Device *pending;                      /* list: to be dispatched by arbiter_flush() */
+        Device *decided;                      /* list: dispatched, and the verdicts are yet to be written */
         bool turn_due, turn_end_asked;        /* turn.h */
         const struct PrivilegeOps *privilege; /* ladder.h; NULL: no room offers privileged holds */
         Privileged *privileged;               /* privileged.h; NULL: no privileged holds */

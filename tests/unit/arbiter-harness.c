@@ -94,22 +94,30 @@ Queue *queue(Process *p, const char *device, int hint) {
         return q;
 }
 
-void begin(Queue *q) {
-        bool edge = page_slot_begin(q->page_slot) & PAGE_BEGIN_EDGE;
-
+static bool hear(Queue *q, bool edge) {
         if (!edge)
-                return;
+                return false;
         page_mark_dirty(q->client->page.header, q->slot);
         (void) arbiter_client_woke(q->client);
-        arbiter_flush(q->manager);
+        return true;
+}
+
+bool begin_in_turn(Queue *q) {
+        return hear(q, page_slot_begin(q->page_slot) & PAGE_BEGIN_EDGE);
+}
+
+bool finish_in_turn(Queue *q) {
+        return hear(q, page_slot_end(q->page_slot, 1));
+}
+
+void begin(Queue *q) {
+        if (begin_in_turn(q))
+                arbiter_flush(q->manager);
 }
 
 void finish(Queue *q) {
-        if (!page_slot_end(q->page_slot, 1))
-                return;
-        page_mark_dirty(q->client->page.header, q->slot);
-        (void) arbiter_client_woke(q->client);
-        arbiter_flush(q->manager);
+        if (finish_in_turn(q))
+                arbiter_flush(q->manager);
 }
 
 void drain(Queue *q) {

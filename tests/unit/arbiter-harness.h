@@ -30,6 +30,9 @@ Queue *queue(Process *p, const char *device, int hint);
 /* The calls that a shim makes before and after one launch. */
 void begin(Queue *q);
 void finish(Queue *q);
+/* The same, in a turn that has not ended. Return whether the service hears of it. */
+bool begin_in_turn(Queue *q);
+bool finish_in_turn(Queue *q);
 
 /* The held queue's launches in flight end, and its thread waits at the gate with the next one. */
 void drain(Queue *q);

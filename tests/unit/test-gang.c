@@ -108,6 +108,38 @@ static void test_together(void **state) {
         }
 }
 
+/* What holds a gang ends on one of its devices and begins on the other, in one turn: nothing changes for the gang. */
+static void test_one_verdict_in_a_turn(void **state) {
+        Manager *m = manager_make();
+        Pair g = pair_make(m, "/gang", 0, true);
+        Process one = join(m, "/one", 10), two = join(m, "/two", 10);
+        Queue *q[] = {queue(&one, "d1", 0), queue(&two, "d2", 0)};
+
+        pair_begin(&g);
+        begin(q[0]);
+        assert_true(pair_held(&g));
+        pair_drain(&g);
+        for (unsigned i = 0; i < 8; i++) {
+                uint64_t since = g.q[0]->entity->gang_since;
+                uint32_t words[] = {atomic_load(&g.q[0]->page_slot->verdict), atomic_load(&g.q[1]->page_slot->verdict)};
+
+                /* Both orders of the two events. */
+                if (i % 4 < 2)
+                        assert_true(begin_in_turn(q[1 - i % 2]));
+                assert_true(finish_in_turn(q[i % 2]));
+                if (i % 4 >= 2)
+                        assert_true(begin_in_turn(q[1 - i % 2]));
+                arbiter_flush(m);
+                assert_int_equal(atomic_load(&g.q[0]->page_slot->verdict), words[0]);
+                assert_int_equal(atomic_load(&g.q[1]->page_slot->verdict), words[1]);
+                assert_int_equal(g.q[0]->entity->gang_since, since);
+        }
+        leave(&one);
+        leave(&two);
+        leave(&g.p);
+        manager_free(m);
+}
+
 /* An idle member delays no other. */
 static void test_idle_member(void **state) {
         Manager *m = manager_make();
@@ -246,6 +278,7 @@ static void test_cost(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                         cmocka_unit_test(test_together),
+                        cmocka_unit_test(test_one_verdict_in_a_turn),
                         cmocka_unit_test(test_idle_member),
                         cmocka_unit_test(test_two_gangs),
                         cmocka_unit_test(test_floor),

@@ -76,6 +76,42 @@ static void test_over_devices(void **state) {
         manager_free(m);
 }
 
+/* One entity of a high priority ends and another begins, in one turn and on two devices: nothing changes for a third.
+ */
+static void test_one_verdict_in_a_turn(void **state) {
+        static const char *const devices[] = {"d1", "d2", "d3"};
+        Manager *m = manager_make();
+        Process high = join(m, "/high", 10), other = join(m, "/other", 10), low = join(m, "/low", 0);
+        Queue *q[] = {queue(&high, "d1", 0), queue(&other, "d2", 0)}, *l = queue(&low, "d3", 0);
+
+        for (size_t i = 0; i < ELEMENTSOF(devices); i++)
+                set_policy(m, devices[i], "hhpf");
+        begin(l);
+        begin(q[0]);
+        assert_true(held(l));
+        drain(l);
+        for (unsigned i = 0; i < 8; i++) {
+                uint32_t word = atomic_load(&l->page_slot->verdict);
+                uint64_t n_verdicts = m->n_verdicts;
+
+                /* Both orders of the two events. */
+                if (i % 4 < 2)
+                        assert_true(begin_in_turn(q[1 - i % 2]));
+                assert_true(finish_in_turn(q[i % 2]));
+                if (i % 4 >= 2)
+                        assert_true(begin_in_turn(q[1 - i % 2]));
+                arbiter_flush(m);
+                assert_int_equal(atomic_load(&l->page_slot->verdict), word);
+                assert_int_equal(m->n_verdicts, n_verdicts);
+                assert_int_equal(l->device->n_preempted, 1);
+        }
+        check(m);
+        leave(&high);
+        leave(&other);
+        leave(&low);
+        manager_free(m);
+}
+
 /* Every client may name a device that does not exist. */
 static void test_made_up_device(void **state) {
         Manager *m = manager_make();
@@ -350,6 +386,7 @@ static void test_no_hint_is_lost(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                         cmocka_unit_test(test_over_devices),
+                        cmocka_unit_test(test_one_verdict_in_a_turn),
                         cmocka_unit_test(test_made_up_device),
                         cmocka_unit_test(test_stopped_elsewhere),
                         cmocka_unit_test(test_renice_while_waiting),

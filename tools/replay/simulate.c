@@ -259,9 +259,12 @@ static int highest_level(const Simulation *s, const PolicyOps *ops, const SimDev
 /* Of one policy: as service/core/levels.h has it. */
 static void tell_levels_of(Simulation *s, const PolicyOps *ops) {
         const SimDevice *highest;
-        int level = highest_level(s, ops, NULL, &highest), other = highest_level(s, ops, highest, NULL);
         SimDevice *d, *next;
 
+        HASH_ITER(hh, s->devices, d, next)
+                if (d->ops == ops)
+                        d->level = ops->level(d->policy);
+        int level = highest_level(s, ops, NULL, &highest), other = highest_level(s, ops, highest, NULL);
         HASH_ITER(hh, s->devices, d, next) {
                 int outside = d == highest ? other : level;
 
@@ -279,35 +282,30 @@ static void tell_levels(Simulation *s) {
                         tell_levels_of(s, *ops);
 }
 
-static bool dispatch_one(SimDevice *d) {
-        int level = d->level;
-
+static void dispatch_one(SimDevice *d) {
         d->touched = false;
         d->wake_ns = d->ops->dispatch(d->policy, d->sim->now_ns);
-        if (d->wake_ns != NSEC_INFINITY) {
-                d->wake_ns = MAX(d->wake_ns, d->sim->now_ns + STEP_NS);
-                events_push(&d->sim->events, (Event){.at_ns = d->wake_ns, .device = d->number, .kind = EVENT_WAKE});
-        }
-        d->level = policy_is_global(d->ops) ? d->ops->level(d->policy) : POLICY_LEVEL_NONE;
-        return d->level != level;
+        if (d->wake_ns == NSEC_INFINITY)
+                return;
+        d->wake_ns = MAX(d->wake_ns, d->sim->now_ns + STEP_NS);
+        events_push(&d->sim->events, (Event){.at_ns = d->wake_ns, .device = d->number, .kind = EVENT_WAKE});
 }
 
-/* Levels may change to and fro: a device that is touched again is asked again when time has passed. */
+/* All levels are known before a device decides, as in the service. Decisions may change levels to and fro: a device
+ * that is touched again is asked again when time has passed. */
 static void dispatch(Simulation *s) {
         bool any = true;
 
         for (unsigned i = 0; i < 4 && any; i++) {
                 SimDevice *d, *next;
-                bool levels = false;
 
                 any = false;
+                tell_levels(s);
                 HASH_ITER(hh, s->devices, d, next)
                         if (d->ops && d->touched) {
                                 any = true;
-                                levels = dispatch_one(d) || levels;
+                                dispatch_one(d);
                         }
-                if (levels)
-                        tell_levels(s);
         }
 }
 
