@@ -8,6 +8,7 @@ import glob
 import json
 import os
 import shutil
+import stat
 import subprocess
 
 import inside
@@ -17,7 +18,16 @@ from inside import CLIENT, QUEUE, Case, run, until, write
 IMAGE, USR, MUSL = "/run/image", "/run/image-usr", "/run/musl"
 NEIGHBOUR = "/mnt/build/tests/opencl/neighbour"
 SHIM = "/opt/xsched/libxsched-opencl.so"
+CUDA_SHIM = "/opt/xsched/libxsched-cuda.so"
 SPEC = "/etc/cdi/xsched.yaml"
+# Written by NVIDIA's nvidia-ctk 1.20.0 (`cdi generate --mode=management`) for a driver below NVIDIA_ROOT: a library,
+# which is our stand-in here, and two device files. Its hooks are done by a stand-in, or by NVIDIA's own program, which
+# XSCHED_TEST_NVIDIA_CDI_HOOK names.
+NVIDIA_SPEC = "/mnt/source/tests/system/nvidia-cdi.json"
+NVIDIA_HOOK = os.environ.get("XSCHED_TEST_NVIDIA_CDI_HOOK", "/mnt/source/tests/system/nvidia-cdi-hook")
+NVIDIA_ROOT, NVIDIA_LIBRARY = "/opt/nvidia", "/usr/lib/x86_64-linux-gnu/libcuda.so.580.159.04"
+CUDA_PROGRAM = "/mnt/build/tests/cuda/cuda-app"
+CUDA_LIBRARY = "/mnt/build/tests/cuda/libcuda.so.1"
 HOOK = "/usr/libexec/xsched-oci-hook"
 MISSING = "/opt/other/libother.so"
 USER, UID = "alice", 4711
@@ -82,6 +92,10 @@ OPTIONS = (
 )
 
 
+# NVIDIA's hooks write links of libraries into /usr.
+WRITABLE = tuple(o.replace("/usr:/usr:ro", "/usr:/usr") for o in OPTIONS)
+
+
 def container_of(group):
     """Returns the container's cgroup: crun puts the processes into one below it."""
     return group.removesuffix("/container")
@@ -98,9 +112,9 @@ def attributes_of(group):
     return {n.removeprefix(prefix): os.getxattr(directory, n).decode() for n in names}
 
 
-def podman(*options, image=IMAGE, command=()):
+def podman(*more, image=IMAGE, command=(), options=OPTIONS):
     done = subprocess.run(
-        [*ENGINE, "run", *OPTIONS, *options, "--rootfs", image, *command],
+        [*ENGINE, "run", *options, *more, "--rootfs", image, *command],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -114,11 +128,11 @@ class Box:
 
     n_made = 0
 
-    def __init__(self, *options, engine=ENGINE, image=IMAGE):
+    def __init__(self, *options, engine=ENGINE, image=IMAGE, given=OPTIONS, program=("/opt/neighbour",)):
         Box.n_made += 1
         self.name = f"box{Box.n_made}"
         self.process = subprocess.Popen(
-            [*engine, "run", "-i", f"--name={self.name}", *OPTIONS, *options, "--rootfs", image, "/opt/neighbour"],
+            [*engine, "run", "-i", f"--name={self.name}", *given, *options, "--rootfs", image, *program],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -299,6 +313,47 @@ class WithPodman(Case):
         self.assertIn(SHIM, out.split("/dev/other")[1])
         # The engine leaves an empty file in the image, on which it mounts.
         self.assertEqual(os.path.getsize(f"{IMAGE}/etc/ld.so.preload"), 0)
+
+    def nvidia_driver(self):
+        """Puts what the specification of NVIDIA's devices names to where it says."""
+        if not os.path.exists(CUDA_LIBRARY):
+            self.skipTest("built without CUDA")
+        for name in ("dev", os.path.dirname(NVIDIA_LIBRARY)):
+            os.makedirs(f"{NVIDIA_ROOT}/{name}")
+        for name, minor in (("nvidiactl", 255), ("nvidia0", 0)):
+            os.mknod(f"{NVIDIA_ROOT}/dev/{name}", 0o666 | stat.S_IFCHR, os.makedev(195, minor))
+        shutil.copy(CUDA_LIBRARY, NVIDIA_ROOT + NVIDIA_LIBRARY)
+        shutil.copy(NVIDIA_HOOK, "/usr/bin/nvidia-cdi-hook")
+        shutil.copy(NVIDIA_SPEC, "/etc/cdi/nvidia.json")
+        self.addCleanup(os.unlink, "/etc/cdi/nvidia.json")
+
+    def test_beside_nvidia(self):
+        """With NVIDIA's device and ours, in either order, a CUDA program has its driver, and is scheduled."""
+        self.nvidia_driver()
+        nvidia = "--device=nvidia.com/gpu=all"
+        show_all = "ls /dev/nvidiactl; cat /etc/ld.so.preload; ldconfig -p | grep -c libcuda.so.1"
+        for order in ((nvidia, DEVICE), (DEVICE, nvidia)):
+            with self.subTest(order):
+                status, out, errors = podman(*order, command=("sh", "-c", show_all), options=WRITABLE)
+                self.assertEqual((status, out.split()), (0, ["/dev/nvidiactl", SHIM, CUDA_SHIM, "1"]), errors)
+                program = ("/opt/cuda-app", "time", "500")
+                box = self.box(*order, f"--volume={CUDA_PROGRAM}:/opt/cuda-app:ro", program=program, given=WRITABLE)
+                _, command, _, path = self.registered()
+                self.settle(path, (-50, "batch"))
+                self.assertEqual(command, "cuda-app")
+                self.assertEqual(self.get("Backend", self.call("ListQueues")[0][0][-1], QUEUE), "cuda")
+                self.check_held(path)
+                pid = json.loads(run("podman", "inspect", box.name))[0]["State"]["Pid"]
+                with open(f"/proc/{pid}/maps", encoding="utf-8") as f:
+                    loaded = f.read()
+                self.assertIn(NVIDIA_LIBRARY, loaded)
+                self.assertIn(CUDA_SHIM, loaded)
+                status, errors = box.end()
+                self.assertEqual(status, 0, errors)
+                until(lambda: self.get("NClients") == 0, "it to be gone")
+        # NVIDIA's alone is as if there were no xsched.
+        status, out, errors = podman(nvidia, command=("sh", "-c", show_all), options=WRITABLE)
+        self.assertEqual((status, out.split()), (0, ["/dev/nvidiactl", "1"]), errors)
 
     def test_image_of_musl(self):
         for name in ("lib", "opt", "etc"):
