@@ -57,11 +57,11 @@ static void core_charge(Policy *p, uint64_t from_ns, uint64_t ns) {
         DL_FOREACH2(p->chosen, e, chosen_next)
                 if (!e->blocked) {
                         if (nodes)
-                                node_charge(e->node, from_ns, ns, e->kept ? NODE_KEPT : NODE_RAN);
+                                node_charge(e->node, from_ns, ns, e->kept ? NODE_KEPT : NODE_RAN, e->by_turn);
                         patience_earn(&e->patience, ns, p->config.linger_ns);
                 }
         if (nodes && p->owed && !p->owed->chosen && !p->owed->blocked)
-                node_charge(p->owed->node, from_ns, ns, NODE_OWED);
+                node_charge(p->owed->node, from_ns, ns, NODE_OWED, false);
         if (p->n_limited > 0)
                 core_check_quotas(p);
 }
@@ -74,6 +74,8 @@ static void core_step(Policy *p, uint64_t to_ns, uint64_t charged_ns) {
         if (to_ns <= from_ns)
                 return;
         core_account(p, to_ns);
+        if (p->n_awaiting > 0 && core_turn_awaits(p))
+                p->turn_until_ns += to_ns - from_ns;
         p->now_ns = to_ns;
         if (ns == 0)
                 return;

@@ -269,6 +269,7 @@ static void entity_report(PolicyEntity *e, PolicyGrant g) {
 
 static void entity_run(PolicyEntity *e) {
         e->by_floor = e == e->policy->owed && !e->chosen;
+        e->by_turn = e->policy->turn && entity_has_turn(e);
         entity_report(e,
                         (PolicyGrant){
                                         .verdict = VERDICT_RUN,

@@ -142,6 +142,7 @@ struct PolicyEntity {
         bool draining; /* its launches from before it was held or stopped may run on: drain.h */
         uint64_t drain_until_ns;
         bool by_floor; /* granted by a turn of the floor */
+        bool by_turn;  /* granted by the turn of a minimum */
         bool blocked;  /* marked by core_block() */
         PolicyEntity *draining_prev, *draining_next;
 

@@ -55,11 +55,14 @@ void entity_drain_end(PolicyEntity *e) {
 
 /* --- entities that wait to be granted --- */
 
-/* Whether an equal would have to wait for it. */
-static bool entity_is_awaited(const PolicyEntity *e) {
-        const Policy *p = e->policy;
+/* Whether the turn of a minimum would have to wait for its tail. */
+static bool entity_is_awaited_by_turn(const PolicyEntity *e) {
+        return !e->chosen && e != e->policy->owed;
+}
 
-        return e->branch->tier == p->active && !e->chosen && e != p->owed;
+/* Whether an entity of the active tier would. */
+static bool entity_is_awaited(const PolicyEntity *e) {
+        return entity_is_awaited_by_turn(e) && (e->branch->tier >= e->policy->active || e->by_turn);
 }
 
 /* Orders the latest first, and only those that are still waited for. */
@@ -72,7 +75,7 @@ static const PolicyEntity *drainer_before(const Policy *p, const PolicyEntity *e
         return p->now_ns - entity_drain_since(d) < POLICY_TAIL_WAIT ? d : NULL;
 }
 
-static bool entity_has_turn(const PolicyEntity *e) {
+bool entity_has_turn(const PolicyEntity *e) {
         for (const Branch *b = e->branch; b; b = b->parent)
                 if (b == e->policy->turn)
                         return true;
@@ -81,7 +84,7 @@ static bool entity_has_turn(const PolicyEntity *e) {
 
 /* A running entity goes on, and a draining one takes the place of its own tail. */
 static bool entity_goes_at_once(const PolicyEntity *e) {
-        return e->grant.verdict == VERDICT_RUN || e->draining || entity_has_turn(e) || entity_is_starved(e);
+        return e->grant.verdict == VERDICT_RUN || e->draining || entity_is_starved(e);
 }
 
 void entity_set_awaits_tail(PolicyEntity *e, bool awaits) {
@@ -93,16 +96,19 @@ void entity_set_awaits_tail(PolicyEntity *e, bool awaits) {
 }
 
 void core_await_tails(Policy *p) {
-        size_t places = p->config.concurrency, n = 0;
+        size_t places = p->config.concurrency, n = 0, n_tails = 0, n_tails_of_turn = 0;
         const PolicyEntity *d = NULL;
         PolicyEntity *e;
 
         DL_FOREACH2(p->chosen, e, chosen_next)
                 n += entity_goes_at_once(e);
-        while (n < places && (d = drainer_before(p, d)))
-                n += entity_is_awaited(d);
+        while (n + n_tails < places && (d = drainer_before(p, d))) {
+                n_tails += entity_is_awaited(d);
+                n_tails_of_turn += entity_is_awaited_by_turn(d);
+        }
         DL_FOREACH2(p->chosen, e, chosen_next) {
-                bool at_once = entity_goes_at_once(e), awaits = !at_once && n >= places;
+                size_t taken = n + (p->turn && entity_has_turn(e) ? n_tails_of_turn : n_tails);
+                bool at_once = entity_goes_at_once(e), awaits = !at_once && taken >= places;
 
                 entity_set_awaits_tail(e, awaits);
                 n += !at_once && !awaits;
@@ -114,9 +120,18 @@ uint64_t core_next_await_end(const Policy *p) {
         uint64_t next = NSEC_INFINITY;
 
         while ((d = drainer_before(p, d)))
-                if (entity_is_awaited(d))
+                if (entity_is_awaited(d) || (p->turn && entity_is_awaited_by_turn(d)))
                         next = entity_drain_since(d) + POLICY_TAIL_WAIT;
         return next;
+}
+
+bool core_turn_awaits(const Policy *p) {
+        const PolicyEntity *e;
+
+        DL_FOREACH2(p->chosen, e, chosen_next)
+                if (e->awaits_tail && p->turn && entity_has_turn(e))
+                        return true;
+        return false;
 }
 
 /* --- granted entities that wait --- */
@@ -179,7 +194,7 @@ void core_charge_tails(Policy *p, uint64_t from_ns, uint64_t ns) {
         for (size_t n = p->config.concurrency; e && n > 0; n--, e = e->draining_next) {
                 if (!e->by_floor)
                         entity_charge_tail(e, ns);
-                node_charge(e->node, from_ns, ns, e->by_floor ? NODE_OWED : NODE_RAN);
+                node_charge(e->node, from_ns, ns, e->by_floor ? NODE_OWED : NODE_RAN, e->by_turn);
         }
         e = p->draining;
         for (size_t n = p->config.concurrency; e && n > 0; n--, e = e->draining_next)

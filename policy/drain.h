@@ -9,15 +9,16 @@
  * idle, granted again, or freed. The entity that gets its place waits behind it, and is charged from its own start; the
  * time until then is charged to the draining entity, in fair time, in maxima and minima, and in its usage.
  *
- * Among equals. An entity that is chosen in the ordinary turn of its tier is granted only when there is a place that no
- * tail of an equal has: a tier's granted entities and tails together are at most as many as there are places. Devices
+ * Turns do not overlap. An entity that is chosen is granted only when there is a place that no tail of an equal has,
+ * nor one of a higher tier: granted entities and such tails together are at most as many as there are places. Devices
  * switch between processes by themselves, every 2 ms or so: an equal that was granted at once would take a part of the
- * device from a tail that is charged for all of it, and shares would depend on the lengths of launches. The wait costs
- * a hand-over, some 0.1 ms a turn, in which nothing runs. No entity is charged for that.
+ * device from a tail that is charged for all of it, and shares would depend on the lengths of launches. The same is
+ * true of minima: the turn of a minimum waits for all tails, begins when it is granted, and its own tail is waited for
+ * by all. The wait costs a hand-over, some 0.1 ms a turn, in which nothing runs. No entity is charged for that.
  *
- *   - Granted at once: an entity of another tier than the tail, in the turn of a minimum, or starved; and one that
- *     drains itself, because it takes the place of its own tail. Its launches wait behind the tail's, as on any device
- *     that runs launches in the order of their submission.
+ *   - Granted at once: an entity of a higher tier than the tail, unless that is of the turn of a minimum; one that is
+ *     starved; and one that drains itself, because it takes the place of its own tail. Its launches wait behind the
+ *     tail's, as on any device that runs launches in the order of their submission.
  *   - The wait for a tail ends POLICY_TAIL_WAIT after the tail began. Then the entity is granted beside it.
  *   - A waiting entity is chosen, and held: the wait counts in drain_wait_ns, and the floor counts it like any
  *     other hold.
@@ -64,3 +65,9 @@ void core_unblock(Policy *p);
 void core_charge_tails(Policy *p, uint64_t from_ns, uint64_t ns);
 
 void entity_set_awaits_tail(PolicyEntity *e, bool awaits);
+
+/* Whether it is below the node that has the turn of a minimum. */
+bool entity_has_turn(const PolicyEntity *e);
+
+/* Whether the turn of a minimum waits for tails; it begins when it is granted. */
+bool core_turn_awaits(const Policy *p);

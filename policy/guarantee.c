@@ -11,12 +11,18 @@
 /* No turn is waited for longer than this, which keeps the product below within its type. */
 #define GUARANTEE_STEP_MAX (UINT64_C(1) << 48)
 
+/* More than any turn and its tail, and far from the end of the type. */
+#define GUARANTEE_DEBT_MAX (INT64_C(1) << 60)
+
 static int64_t guarantee_quantum(const Guarantee *g) {
         return (int64_t) g->quantum_ns * 100;
 }
 
+/* Of a debt that is more than a quantum nothing is forgiven. */
 static void guarantee_add(Guarantee *g, int64_t credit) {
-        g->credit = CLAMP(g->credit + credit, -guarantee_quantum(g), GUARANTEE_CREDIT_MAX * guarantee_quantum(g));
+        int64_t least = MIN(g->credit, -guarantee_quantum(g));
+
+        g->credit = CLAMP(g->credit + credit, least, GUARANTEE_CREDIT_MAX * guarantee_quantum(g));
 }
 
 static void guarantee_account(Guarantee *g, uint64_t now_ns) {
@@ -39,9 +45,14 @@ void guarantee_set_wanting(Guarantee *g, bool wanting, uint64_t now_ns) {
         g->wanting = wanting;
 }
 
-void guarantee_charge(Guarantee *g, uint64_t ns, uint64_t now_ns) {
+void guarantee_charge(Guarantee *g, uint64_t ns, bool by_turn, uint64_t now_ns) {
+        int64_t charge = (int64_t) (MIN(ns, GUARANTEE_STEP_MAX) * 100);
+
         guarantee_account(g, now_ns);
-        guarantee_add(g, -(int64_t) (MIN(ns, GUARANTEE_STEP_MAX) * 100));
+        if (by_turn)
+                g->credit = MAX(g->credit - charge, -GUARANTEE_DEBT_MAX);
+        else
+                guarantee_add(g, -charge);
 }
 
 uint64_t guarantee_due(Guarantee *g, uint64_t now_ns) {

@@ -10,8 +10,10 @@
  * 100 / percent. The quantum is the minimum's part of a period, and at most a time slice, so that a guarantee makes the
  * others wait no longer than an ordinary turn.
  *
- * Time in which no entity below could run earns no credit. Credit stays between minus one quantum (only recent run time
- * by weight counts) and GUARANTEE_CREDIT_MAX quanta (all minima together may exceed the device).
+ * Time in which no entity below could run earns no credit. Credit is GUARANTEE_CREDIT_MAX quanta at most (all minima
+ * together may exceed the device). Run time by weight takes no more than leaves minus one quantum: only recent run time
+ * counts. Turns count in full, with the launches that run on after them: these may be longer than a quantum, and a part
+ * that was forgiven would be a share on top of the minimum.
  */
 
 #include <stdbool.h>
@@ -35,7 +37,7 @@ static inline bool guarantee_is_wanting(const Guarantee *g) {
 }
 
 /* The node ran for `ns` up to `now_ns`. */
-void guarantee_charge(Guarantee *g, uint64_t ns, uint64_t now_ns);
+void guarantee_charge(Guarantee *g, uint64_t ns, bool by_turn, uint64_t now_ns);
 
 /* When a wanting node is due if it does not run until then. */
 uint64_t guarantee_due(Guarantee *g, uint64_t now_ns);

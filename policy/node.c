@@ -309,12 +309,12 @@ void node_count_chosen(PolicyNode *n, bool chosen) {
         }
 }
 
-void node_charge(PolicyNode *n, uint64_t from_ns, uint64_t ns, NodeUse use) {
+void node_charge(PolicyNode *n, uint64_t from_ns, uint64_t ns, NodeUse use, bool by_turn) {
         for (; n; n = n->parent) {
                 if (use != NODE_KEPT && quota_is_limited(&n->quota))
                         quota_charge(&n->quota, from_ns, ns);
                 if (use != NODE_OWED && n->guarantee.percent > 0)
-                        guarantee_charge(&n->guarantee, ns, n->policy->now_ns);
+                        guarantee_charge(&n->guarantee, ns, by_turn, n->policy->now_ns);
         }
 }
 

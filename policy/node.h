@@ -56,8 +56,9 @@ typedef enum NodeUse {
         NODE_KEPT, /* the device was kept for it, which a maximum does not count */
 } NodeUse;
 
-/* Charges the use of one place below the node for `ns` from `from_ns` on, to maxima and minima up to the root. */
-void node_charge(PolicyNode *n, uint64_t from_ns, uint64_t ns, NodeUse use);
+/* Charges the use of one place below the node for `ns` from `from_ns` on, to maxima and minima up to the root.
+ * `by_turn`: in the turn of a minimum. */
+void node_charge(PolicyNode *n, uint64_t from_ns, uint64_t ns, NodeUse use, bool by_turn);
 
 /* Stops the node, and those up to the root, that have used up their quotas. */
 void node_check_quotas(PolicyNode *n);

@@ -30,8 +30,9 @@
  *     is kept for one that ran and became idle at most linger_ns ago: from lower tiers, or from others of its own
  *     where their weights differ or it is owed more than a slice (keep.h). Where all weights are equal and none is
  *     owed that much, equals are not kept waiting. Where an entity of a higher level has another device, none of a
- *     lower one need run on this (outside()). But an entity chosen among equals is granted only when their tails leave
- *     it a place, or after POLICY_TAIL_WAIT: until then the tails have the device (drain.h);
+ *     lower one need run on this (outside()). But an entity is granted only when tails of its own and higher levels
+ *     leave it a place, or after POLICY_TAIL_WAIT: until then the tails have the device. Turns of minima wait for all
+ *     tails, and all wait for theirs (drain.h);
  *   - no entity runs that is stopped by a maximum, its own or one above;
  *   - idle entities: an entity of the highest tier registered is granted in advance (its first launch must not wait for
  *     a round trip), but at most POLICY_ADVANCE_MAX entities of that tier, the most recent ones, and not while all

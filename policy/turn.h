@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * Turn: the turn of a minimum. One node at a time has a place of its own, see "guarantee" in choose.c
+ * Turn: the turn of a minimum. One node at a time has a place of its own, see "guarantee" in choose.c. While it waits
+ * for tails, its time does not pass (drain.h).
  */
 
 #include "core.h"

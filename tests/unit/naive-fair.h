@@ -69,7 +69,7 @@ struct PolicyEntity {
         PolicySettings settings;
         Member m;
         bool ready, was_ready, chosen;
-        bool kept, behind, draining, by_floor, blocked, awaits;
+        bool kept, behind, draining, by_floor, by_turn, blocked, awaits;
         uint64_t kept_until, kept_order, drain_until, drain_order;
         uint64_t chosen_order, held_order, grant_order, idle_order;
         uint64_t held_since, idle_since, awaited_ns;
@@ -206,8 +206,9 @@ void naive_tail(PolicyEntity *e);
 PolicyEntity *naive_next_drainer(const Policy *p, const PolicyEntity *after);
 void naive_note_blocked(Policy *p);
 
-/* Notes the chosen entities that are not granted before an equal's tail is over. Adds the time that they waited. */
+/* Notes the chosen entities that are not granted before tails are over. Adds the time that they waited. */
 void naive_note_awaiting(Policy *p);
+bool naive_turn_awaits(const Policy *p); /* whether the turn of a minimum waits */
 void naive_account_awaiting(Policy *p, uint64_t ns);
 
 /* The time when the next tail that an entity waits for reaches its bound. The entity may be granted or not. */

@@ -226,22 +226,37 @@ static bool goes_at_once(const PolicyEntity *e) {
         bool starved = p->config.starve_ns > 0 && p->config.starve_run_ns > 0 &&
                         p->now - e->held_since >= p->config.starve_ns;
 
-        return e->grant.verdict == VERDICT_RUN || e->draining || naive_has_turn(e) || starved;
+        return e->grant.verdict == VERDICT_RUN || e->draining || starved;
 }
 
-/* Whether the tail is an equal's of the chosen entities, and younger than 50 ms. */
-static bool is_awaited(const PolicyEntity *d) {
-        return d->draining && !d->chosen && d != d->p->owed && d->tier == d->p->active &&
+/* Whether the tail is younger than 50 ms: the turn of a minimum waits for it. */
+static bool is_awaited_by_turn(const PolicyEntity *d) {
+        return d->draining && !d->chosen && d != d->p->owed &&
                         d->p->now < d->drain_until - NSEC_PER_SEC + 50 * NSEC_PER_MSEC;
 }
 
-/* Each chosen entity has a place, and each tail of an equal takes one. A chosen entity that finds none left waits. */
+/* Others wait for tails of their own tier, of higher ones, and of turns of minima. */
+static bool is_awaited(const PolicyEntity *d) {
+        return is_awaited_by_turn(d) && (d->tier >= d->p->active || d->by_turn);
+}
+
+bool naive_turn_awaits(const Policy *p) {
+        FOR_EACH(p, e)
+                if (e->chosen && e->awaits && naive_has_turn(e))
+                        return true;
+        return false;
+}
+
+/* Each chosen entity has a place, and each tail that it waits for takes one. A chosen entity that finds none left
+ * waits. */
 void naive_note_awaiting(Policy *p) {
+        size_t granted = 0, n_tails = 0, n_tails_of_turn = 0;
         uint64_t order = 0;
-        size_t taken = 0;
 
         FOR_EACH(p, e) {
-                taken += is_awaited(e) || (e->chosen && goes_at_once(e));
+                granted += e->chosen && goes_at_once(e);
+                n_tails += is_awaited(e);
+                n_tails_of_turn += is_awaited_by_turn(e);
                 e->awaits = false;
         }
         for (;;) {
@@ -254,8 +269,9 @@ void naive_note_awaiting(Policy *p) {
                 if (!next)
                         return;
                 order = next->chosen_order;
-                next->awaits = taken >= p->config.concurrency;
-                taken += !next->awaits;
+                size_t tails = naive_has_turn(next) ? n_tails_of_turn : n_tails;
+                next->awaits = granted + tails >= p->config.concurrency;
+                granted += !next->awaits;
         }
 }
 
@@ -275,7 +291,7 @@ uint64_t naive_next_tail_end(const Policy *p) {
                         next = MIN(next, naive_next_drainer(p, NULL)->drain_until);
         }
         FOR_EACH(p, d)
-                if (any && is_awaited(d))
+                if (any && (is_awaited(d) || (p->guaranteed && is_awaited_by_turn(d))))
                         next = MIN(next, d->drain_until - NSEC_PER_SEC + 50 * NSEC_PER_MSEC);
         return next;
 }

@@ -78,7 +78,9 @@ static int64_t turn_of(const PolicyNode *n) {
 }
 
 void naive_add_credit(PolicyNode *n, int64_t credit) {
-        n->credit = CLAMP(n->credit + credit, -100 * turn_of(n), 300 * turn_of(n));
+        int64_t least = MIN(n->credit, -100 * turn_of(n));
+
+        n->credit = CLAMP(n->credit + credit, least, 300 * turn_of(n));
 }
 
 void naive_list_due(PolicyNode *n, bool again) {
@@ -305,8 +307,11 @@ void naive_charge_above(PolicyEntity *e, uint64_t from, uint64_t ns, bool ran, b
                                 roll(n, n->begin + n->period);
                         n->used += ns - first;
                 }
-                if (chosen && n->settings.min > 0)
-                        naive_add_credit(n, -(int64_t) MIN(ns, UINT64_C(1) << 48) * 100);
+                int64_t charge = (int64_t) MIN(ns, UINT64_C(1) << 48) * 100;
+                if (chosen && n->settings.min > 0 && e->by_turn)
+                        n->credit = MAX(n->credit - charge, -(INT64_C(1) << 60));
+                else if (chosen && n->settings.min > 0)
+                        naive_add_credit(n, -charge);
         }
 }
 

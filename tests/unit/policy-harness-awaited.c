@@ -14,7 +14,7 @@ size_t harness_count_awaited(const Harness *h, int priority) {
         size_t n = 0;
 
         for (size_t i = 0; i < h->n; i++)
-                n += is_awaited(h->jobs[i]) && h->jobs[i]->level == priority;
+                n += is_awaited(h->jobs[i]) && (h->minima || h->jobs[i]->level >= priority);
         return n;
 }
 

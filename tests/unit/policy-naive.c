@@ -66,6 +66,8 @@ static void step(Policy *p, uint64_t to, uint64_t charged) {
         if (n->wanting && n->settings.min > 0)
                 naive_add_credit(n, (int64_t) (MIN(to - from, UINT64_C(1) << 48) * n->settings.min));
         naive_account_awaiting(p, to - from);
+        if (naive_turn_awaits(p))
+                p->turn_until += to - from;
         p->now = to;
         naive_note_blocked(p);
         if (until > from)
@@ -183,8 +185,10 @@ static void report(PolicyEntity *e, Verdict v) {
         size_t n_equals = 0;
         bool guarantees = false;
 
-        if (v == VERDICT_RUN)
+        if (v == VERDICT_RUN) {
                 e->by_floor = p->owed == e && !e->chosen;
+                e->by_turn = naive_has_turn(e);
+        }
         FOR_EACH(p, o)
                 n_equals += o->tier == e->tier;
         FOR_EACH_NODE(p, n)

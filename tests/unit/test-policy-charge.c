@@ -111,15 +111,12 @@ static void test_tail_is_not_awaited_for_long(void **state) {
         assert_int_equal(usage(b).drain_wait_ns, 51 * MSEC);
 }
 
-/* An entity of a higher tier, or one that is owed a turn, is granted without waiting for tails. */
+/* An entity of a higher tier is granted without waiting for tails. */
 static void test_precedence_does_not_wait(void **state) {
         _cleanup_(harness_freep)
         Harness *h = make(1);
-        PolicyNodeSettings s = POLICY_NODE_SETTINGS_DEFAULT;
         Job *a = add(h, 0, 100), *b = add(h, 0, 100), *high = add(h, 1, 100);
 
-        s.min = 50;
-        s.period_ns = 10 * MSEC;
         ready(a);
         ready(b);
         harness_run(h, 5 * MSEC);
@@ -134,12 +131,65 @@ static void test_precedence_does_not_wait(void **state) {
         assert_true(granted(runner) && !granted(other));
         ready(high); /* and while one runs */
         assert_true(granted(high) && !granted(runner));
+}
 
-        Job *owed = harness_add_below(h, harness_add_node(h, NULL, s), (PolicySettings){.weight = 100});
-        ready(owed);
-        for (unsigned i = 0; i < 20 && !granted(owed); i++)
+/* The turn of a minimum waits for the tail of a higher tier, is as long as without that, and its own tail is waited for
+ * by the higher tier: their launches would take a part of the device from each other. */
+static void test_turns_of_minima_wait(void **state) {
+        _cleanup_(harness_freep)
+        Harness *h = make(1);
+        PolicyNodeSettings s = POLICY_NODE_SETTINGS_DEFAULT;
+
+        s.min = 20;
+        s.period_ns = 25 * MSEC;
+        HarnessNode *n = harness_add_node(h, NULL, s);
+        Job *high = add(h, 1, 100), *low = harness_add_below(h, n, (PolicySettings){.weight = 100});
+
+        ready(high);
+        ready(low);
+        for (unsigned i = 0; i < 50 && granted(high); i++)
                 harness_run(h, MSEC);
-        assert_true(granted(owed) && !granted(high));
+        assert_true(!granted(high) && !granted(low));
+        harness_run(h, 8 * MSEC); /* longer than the turn */
+        assert_true(!granted(high) && !granted(low));
+        assert_int_equal(usage(low).run_ns, 0);
+        drained(high);
+        assert_true(!granted(high) && granted(low));
+        harness_run(h, 4 * MSEC);
+        assert_true(granted(low));
+        harness_run(h, MSEC);
+        assert_true(!granted(high) && !granted(low));
+        harness_run(h, 6 * MSEC);
+        assert_true(!granted(high) && !granted(low));
+        drained(low);
+        assert_true(granted(high) && !granted(low));
+        assert_int_equal(usage(low).run_ns, 11 * MSEC);
+        assert_int_equal(usage(high).drain_wait_ns, 6 * MSEC);
+}
+
+/* The tail of a turn counts for the minimum in full, however long it is. */
+static void test_long_tails_of_minima(void **state) {
+        _cleanup_(harness_freep)
+        Harness *h = make(1);
+        PolicyNodeSettings s = POLICY_NODE_SETTINGS_DEFAULT;
+        uint64_t begin_ns = h->now_ns;
+
+        s.min = 50;
+        s.period_ns = 10 * MSEC;
+        Job *high = add(h, 1, 100),
+            *low = harness_add_below(h, harness_add_node(h, NULL, s), (PolicySettings){.weight = 100});
+        ready(high);
+        ready(low);
+        while (h->now_ns < begin_ns + NSEC_PER_SEC) {
+                harness_run(h, MSEC);
+                if (!granted(high))
+                        drained(high);
+                if (!granted(low) && usage(low).run_ns > 0 && !granted(high)) {
+                        harness_run(h, 20 * MSEC); /* the turn is of 5 ms */
+                        drained(low);
+                }
+        }
+        assert_in_range(usage(low).run_ns, 470 * MSEC, 530 * MSEC);
 }
 
 /* A starved entity is granted beside a tail, too. */
@@ -428,6 +478,8 @@ int main(void) {
                         cmocka_unit_test(test_tail),
                         cmocka_unit_test(test_tail_is_not_awaited_for_long),
                         cmocka_unit_test(test_precedence_does_not_wait),
+                        cmocka_unit_test(test_turns_of_minima_wait),
+                        cmocka_unit_test(test_long_tails_of_minima),
                         cmocka_unit_test(test_starved_do_not_wait),
                         cmocka_unit_test(test_own_tail),
                         cmocka_unit_test(test_tail_is_not_washed_off),

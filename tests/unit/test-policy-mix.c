@@ -260,6 +260,50 @@ static void test_max(void **state) {
         assert_int_equal(failed, 0);
 }
 
+/* Of whatever length kernels are, in relation to the turns of the minimum and of the device: it gets what it asked for
+ * by the device's time, neither less nor more, and that is what is accounted. */
+static void test_min_of_long_kernels(void **state) {
+        static const Kind lengths[] = {
+                        {"8ms deep", SIM_DEEP, 8 * MSEC},
+                        {"11ms sync", SIM_SYNC, 11 * MSEC},
+                        {"13ms deep", SIM_DEEP, 13 * MSEC},
+                        {"15ms deep", SIM_DEEP, 15 * MSEC},
+                        {"1.2ms deep", SIM_DEEP, 1200 * USEC},
+        };
+        const size_t last = ELEMENTSOF(lengths) - 1;
+        size_t failed = 0;
+
+        for (size_t i = 0; i < 2 * last; i++) {
+                const Kind *low = lengths + (i < last ? i : last), *high = lengths + (i < last ? last : i - last);
+
+                begin();
+                PolicyNode *n = node(NULL, 100, 0, 30);
+                SimTenant *a = sim_add(&sim, low->pattern, low->kernel_ns,
+                                          (PolicySettings){.weight = 100, .priority = -1}, n),
+                          *b = sim_add(&sim, high->pattern, high->kernel_ns, (PolicySettings){.weight = 100}, NULL);
+                sim_run(&sim, WARM_UP);
+                uint64_t device_ns[] = {a->device_ns, b->device_ns},
+                         run_ns[] = {sim_usage(&sim, a).run_ns, sim_usage(&sim, b).run_ns};
+                sim_run(&sim, LONG_RUN);
+
+                double got = (double) (a->device_ns - device_ns[0]) / LONG_RUN,
+                       rest = (double) (b->device_ns - device_ns[1]) / LONG_RUN,
+                       accounted = (double) (sim_usage(&sim, a).run_ns - run_ns[0]) / LONG_RUN,
+                       accounted_rest = (double) (sim_usage(&sim, b).run_ns - run_ns[1]) / LONG_RUN;
+                bool ok = got > 0.3 - TOLERANCE && got < 0.3 + TOLERANCE && accounted > got * (1 - TOLERANCE) &&
+                                accounted < got * (1 + TOLERANCE) && accounted_rest > rest * (1 - TOLERANCE) &&
+                                accounted_rest < rest * (1 + TOLERANCE);
+                if (!ok || getenv("MIX_VERBOSE"))
+                        print_message("Min=30%%: %s beside %s: got %.1f%%, accounted %.1f%%; the other %.1f%%, "
+                                      "accounted %.1f%%\n",
+                                        low->name, high->name, 100 * got, 100 * accounted, 100 * rest,
+                                        100 * accounted_rest);
+                failed += !ok;
+                sim_done(&sim);
+        }
+        assert_int_equal(failed, 0);
+}
+
 /* A minimum of 30 % counts for the lowest priority of all. */
 static void test_min(void **state) {
         size_t failed = 0;
@@ -305,6 +349,7 @@ int main(void) {
                         IN_BOTH(test_nested),
                         IN_BOTH(test_max),
                         IN_BOTH(test_min),
+                        IN_BOTH(test_min_of_long_kernels),
         };
 
         return cmocka_run_group_tests_name("policy-mix", tests, NULL, NULL);
