@@ -91,6 +91,26 @@ class Replay(unittest.TestCase):
             f.writelines(json.dumps(r) + "\n" for r in records[:i])
         self.assertIn(f"cut after record {i}", ctl("replay", "--check", name, status=1))
 
+    def test_a_record_that_is_cut(self):
+        """Wherever a recording is cut, what is whole in it is played."""
+        records = self.records()
+        whole = "".join(json.dumps(r) + "\n" for r in records[:3])
+        name = os.path.join(self.directory.name, "cut")
+        for n in range(1, len(whole), 7):
+            with open(name, "w", encoding="utf-8") as f:
+                f.write(whole[:n])
+            k = whole[:n].count("\n") + (whole[n] == "\n")
+            said = ctl("replay", "--check", name, status=1)
+            self.assertIn(f"cut after record {k}" if k else "record 1: not a record", said, whole[:n])
+        with open(self.file, encoding="utf-8") as f:
+            tape = f.read()
+        with open(name, "w", encoding="utf-8") as f:
+            f.write(tape[: tape.rindex("\n", 0, len(tape) * 2 // 3) - 3])
+        self.assertIn(self.groups[0], ctl("replay", name, "--policy=hpf"))
+        with open(name, "w", encoding="utf-8") as f:
+            f.write(tape + '{"is"')
+        self.assertIn(f"record {len(records) + 1}: not a record", ctl("replay", "--check", name, status=1))
+
     def rows(self, *args):
         found = {r["group"]: r for r in ctl_json("replay", self.file, *args)}
         return [found[g] for g in self.groups]

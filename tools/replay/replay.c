@@ -145,11 +145,14 @@ static LoadEntity *load_of(const Replay *p, const TapeRecord *r) {
         return e && e->userdata ? ((Track *) e->userdata)->load : NULL;
 }
 
-static int play_line(Replay *p, const char *line) {
+/* `whole`: with an end of line. Where the writer was killed, or the disk was full, the last record is a part of one. */
+static int play_line(Replay *p, const char *line, bool whole) {
         const char *why;
         TapeRecord r;
 
         int k = tape_read(line, &r, &why);
+        if (k == -EBADMSG && !whole && p->player.begun && !p->player.ended)
+                return 0;
         if (k == -EBADMSG)
                 return say(p, k, "record %" PRIu64 ": not a record: %s", p->at_line, why);
         if (k < 0)
@@ -171,7 +174,7 @@ static int play_line(Replay *p, const char *line) {
 #define LINE_SIZE ((size_t) 256 * 1024)
 
 /* Returns 1 for a line, 0 at the end, or -EBADMSG. */
-static int read_line(FILE *f, char *ret) {
+static int read_line(FILE *f, char *ret, bool *ret_whole) {
         size_t n = 0;
         int c;
 
@@ -181,16 +184,18 @@ static int read_line(FILE *f, char *ret) {
                 ret[n++] = (char) c;
         }
         ret[n] = '\0';
+        *ret_whole = c != EOF;
         return c != EOF || n > 0;
 }
 
 static int play(Replay *p, FILE *f) {
         _cleanup_free_ char *line = malloc(LINE_SIZE);
         int r = 0, more = line ? 1 : -ENOMEM;
+        bool whole;
 
-        while (r >= 0 && more > 0 && (more = read_line(f, line)) > 0) {
+        while (r >= 0 && more > 0 && (more = read_line(f, line, &whole)) > 0) {
                 p->at_line++;
-                r = play_line(p, line);
+                r = play_line(p, line, whole);
         }
         if (r >= 0 && more == -ENOMEM)
                 r = say(p, more, "%s", strerror(ENOMEM));
