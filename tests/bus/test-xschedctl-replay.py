@@ -197,6 +197,8 @@ class Replay(unittest.TestCase):
             (("policy", DEVICE, "oak"), "oak"),
             (("policy", DEVICE, ""), "empty"),
             (("policy", DEVICE, "hpf", "colour=1"), "colour"),
+            (("policy", DEVICE, "hpf", "policy=cfs"), "policy=cfs: the policy is hpf already"),
+            (("policy", DEVICE, "hpf", "starve=1ms", "starverun=1s"), "StarveRunUSec must not be more than StarveUSec"),
             (("hint", "/system.slice", "weight=3"), "/system.slice"),
             (("hint", "queue:999999", "weight=3"), "999999"),
         ):

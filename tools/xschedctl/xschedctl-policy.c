@@ -44,6 +44,8 @@ static int set_policy(Ctl *c, char *target, int argc, char *argv[]) {
                         name = NULL;
                         return ctl_fail("out of memory");
                 }
+                if (name && !is_name && strncasecmp(argv[i], "policy=", strlen("policy=")) == 0)
+                        return ctl_fail("%s: the policy is %s already", argv[i], argv[0]);
                 words[n++] = is_name ? name : argv[i];
         }
         return verb_set(c, n, words);
