@@ -151,8 +151,8 @@ static int change_error(int r, sd_bus_error *error) {
         switch (r) {
         case -EINVAL:
                 return sd_bus_error_set(error, BUS_ERROR("InvalidSetting"),
-                                "The policy refuses these parameters: they contradict each other, StarveRunUSec must not "
-                                "be more than StarveUSec");
+                                "The policy refuses these parameters: they contradict each other, StarveRunUSec must "
+                                "not be more than StarveUSec");
         case -E2BIG:
                 return sd_bus_error_setf(error, BUS_ERROR("QuotaExceeded"), "More than %u devices with stored settings",
                                 OVERRIDES_DEVICES);
