@@ -54,29 +54,18 @@ BUS_GETTER(get_frozen) {
         return sd_bus_message_append(reply, "b", (int) group_is_frozen(userdata));
 }
 
-BUS_GETTER(get_run) {
-        PolicyUsage u;
-        group_usage(userdata, now_ns(), &u);
-        return sd_bus_message_append(reply, "t", u.run_ns / NSEC_PER_USEC);
-}
+#define USAGE_GETTER(name, field, unit)                                                                                \
+        BUS_GETTER(name) {                                                                                             \
+                PolicyUsage u;                                                                                         \
+                group_usage(userdata, now_ns(), &u);                                                                   \
+                return sd_bus_message_append(reply, "t", u.field / (unit));                                            \
+        }
 
-BUS_GETTER(get_wait) {
-        PolicyUsage u;
-        group_usage(userdata, now_ns(), &u);
-        return sd_bus_message_append(reply, "t", u.wait_ns / NSEC_PER_USEC);
-}
-
-BUS_GETTER(get_kept) {
-        PolicyUsage u;
-        group_usage(userdata, now_ns(), &u);
-        return sd_bus_message_append(reply, "t", u.kept_ns / NSEC_PER_USEC);
-}
-
-BUS_GETTER(get_drain_wait) {
-        PolicyUsage u;
-        group_usage(userdata, now_ns(), &u);
-        return sd_bus_message_append(reply, "t", u.drain_wait_ns / NSEC_PER_USEC);
-}
+USAGE_GETTER(get_run, run_ns, NSEC_PER_USEC)
+USAGE_GETTER(get_wait, wait_ns, NSEC_PER_USEC)
+USAGE_GETTER(get_kept, kept_ns, NSEC_PER_USEC)
+USAGE_GETTER(get_drain_wait, drain_wait_ns, NSEC_PER_USEC)
+USAGE_GETTER(get_preempted, n_preempted, 1)
 
 BUS_GETTER(get_service_wait) {
         return sd_bus_message_append(reply, "t", group_service_wait(userdata) / NSEC_PER_USEC);
@@ -93,12 +82,6 @@ BUS_GETTER(get_gpu_time_source) {
 BUS_GETTER(get_parent) {
         const Group *g = userdata;
         return sd_bus_message_append(reply, "s", g->parent ? g->parent->name : "");
-}
-
-BUS_GETTER(get_preempted) {
-        PolicyUsage u;
-        group_usage(userdata, now_ns(), &u);
-        return sd_bus_message_append(reply, "t", u.n_preempted);
 }
 
 static AuditObject group_object(const char *name, bool stored) {

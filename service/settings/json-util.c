@@ -6,16 +6,6 @@
 
 #include "json-util.h"
 
-int json_add(json_object *o, const char *key, json_object *value) {
-        if (!value)
-                return -ENOMEM;
-        if (json_object_object_add(o, key, value) < 0) {
-                json_object_put(value);
-                return -ENOMEM;
-        }
-        return 0;
-}
-
 int json_add_string(json_object *o, const char *key, const char *s) {
         return json_add(o, key, json_object_new_string(strempty(s)));
 }
@@ -34,15 +24,11 @@ int json_add_bool(json_object *o, const char *key, bool v) {
 
 int json_append_object(json_object *array, json_object **ret) {
         json_object *o = json_object_new_object();
+        int r = json_add(array, NULL, o);
 
-        if (!o)
-                return -ENOMEM;
-        if (json_object_array_add(array, o) < 0) {
-                json_object_put(o);
-                return -ENOMEM;
-        }
-        *ret = o;
-        return 0;
+        if (r >= 0)
+                *ret = o;
+        return r;
 }
 
 static int add_setting(json_object *o, const Settings *s, SettingsKey k) {

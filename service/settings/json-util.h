@@ -8,8 +8,7 @@
  * that the call may contain a constructor.
  */
 
-#include <json-c/json.h>
-
+#include "common/json-add.h"
 #include "common/macro.h"
 #include "device-settings.h"
 #include "settings.h"
@@ -20,7 +19,6 @@ static inline void json_object_putp(json_object **o) {
 }
 #define _cleanup_json_ _cleanup_(json_object_putp)
 
-int json_add(json_object *o, const char *key, json_object *value);
 int json_add_string(json_object *o, const char *key, const char *s); /* NULL is "" */
 int json_add_u64(json_object *o, const char *key, uint64_t v);
 int json_add_int(json_object *o, const char *key, int v);

@@ -5,20 +5,15 @@
  */
 
 #include "json-writer.h"
+#include "common/json-add.h"
 #include "common/macro.h"
 
 json_object *json_writer_add(JsonWriter *w, json_object *to, const char *key, json_object *item) {
-        if (!item || !to) {
-                w->error = -ENOMEM;
-                json_object_put(item);
-                return NULL;
-        }
-        if ((key ? json_object_object_add(to, key, item) : json_object_array_add(to, item)) < 0) {
-                w->error = -ENOMEM;
-                json_object_put(item);
-                return NULL;
-        }
-        return item;
+        int r = json_add(to, key, item);
+
+        if (r < 0)
+                w->error = r;
+        return r < 0 ? NULL : item;
 }
 
 void json_writer_add_string(JsonWriter *w, json_object *to, const char *key, const char *s) {

@@ -9,8 +9,8 @@
  */
 
 #include <inttypes.h>
-#include <json-c/json.h>
 
+#include "common/json-add.h"
 #include "outcome.h"
 #include "timeline.h"
 
@@ -140,16 +140,6 @@ typedef struct Events {
         size_t n;
 } Events;
 
-static int add_value(json_object *o, const char *key, json_object *value) {
-        if (!value)
-                return -ENOMEM;
-        if (json_object_object_add(o, key, value) < 0) {
-                json_object_put(value);
-                return -ENOMEM;
-        }
-        return 0;
-}
-
 /* Microseconds, with three digits after the point. */
 static json_object *new_time(uint64_t ns) {
         char text[32];
@@ -164,11 +154,11 @@ static json_object *event_new(const char *phase, const char *name, size_t device
 
         if (!o)
                 return NULL;
-        int r = add_value(o, "ph", json_object_new_string(phase));
-        r = r < 0 ? r : add_value(o, "name", json_object_new_string(name));
-        r = r < 0 ? r : add_value(o, "pid", json_object_new_uint64(device));
+        int r = json_add(o, "ph", json_object_new_string(phase));
+        r = r < 0 ? r : json_add(o, "name", json_object_new_string(name));
+        r = r < 0 ? r : json_add(o, "pid", json_object_new_uint64(device));
         if (r >= 0 && tenant > 0)
-                r = add_value(o, "tid", json_object_new_uint64(tenant));
+                r = json_add(o, "tid", json_object_new_uint64(tenant));
         if (r < 0) {
                 json_object_put(o);
                 return NULL;
@@ -191,13 +181,13 @@ static int event_print(Events *e, json_object *event, int r) {
 static int print_named(Events *e, const char *what, size_t device, size_t tenant, const char *name) {
         json_object *event = event_new("M", what, device, tenant), *args = json_object_new_object();
 
-        int r = args ? add_value(args, "name", json_object_new_string(name)) : -ENOMEM;
+        int r = args ? json_add(args, "name", json_object_new_string(name)) : -ENOMEM;
         if (!event || r < 0) {
                 json_object_put(args);
                 json_object_put(event);
                 return -ENOMEM;
         }
-        return event_print(e, event, add_value(event, "args", args));
+        return event_print(e, event, json_add(event, "args", args));
 }
 
 /* Numbers devices by the place of their first tenant. */
@@ -232,8 +222,8 @@ static int print_interval(Events *e, const Interval *v, size_t device, uint64_t 
 
         if (!event)
                 return -ENOMEM;
-        int r = add_value(event, "ts", new_time(ns_sub(v->begin_ns, begin_ns)));
-        return event_print(e, event, r < 0 ? r : add_value(event, "dur", new_time(v->end_ns - v->begin_ns)));
+        int r = json_add(event, "ts", new_time(ns_sub(v->begin_ns, begin_ns)));
+        return event_print(e, event, r < 0 ? r : json_add(event, "dur", new_time(v->end_ns - v->begin_ns)));
 }
 
 int outcome_print_trace(const Outcome *o, FILE *f) {

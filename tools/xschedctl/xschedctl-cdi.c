@@ -15,6 +15,7 @@
 
 #include "common/client-socket.h"
 #include "common/conf-files.h"
+#include "common/json-add.h"
 #include "common/whole-file.h"
 #include "config.h"
 #include "tools/shared/json.h"
@@ -39,14 +40,11 @@ typedef struct Spec {
         bool failed; /* no memory */
 } Spec;
 
-/* --- JSON: takes the value, also where there is no memory for it --- */
+/* --- JSON --- */
 
 static json_object *add(Spec *s, json_object *to, const char *key, json_object *value) {
-        int r = !to || !value ? -1 : key ? json_object_object_add(to, key, value) : json_object_array_add(to, value);
-
-        if (r == 0)
+        if (json_add(to, key, value) >= 0)
                 return value;
-        (void) json_object_put(value);
         s->failed = true;
         return NULL;
 }
