@@ -92,7 +92,7 @@ class Manual(unittest.TestCase):
 
     def test_verbs(self):
         verbs = self.verbs()
-        self.assertEqual(len(verbs), 28)
+        self.assertEqual(len(verbs), 29)
         page = read("man/xschedctl.1.scd")
         section = page[page.index("# VERBS") : page.index("# TARGETS")]
         self.assertEqual(re.findall(r"^\*([a-z-]+)\*", section, re.M), verbs)

@@ -486,8 +486,13 @@ class Errors(unittest.TestCase):
     def test_a_command_runs_without_a_bus(self):
         """`run` runs its command unscheduled, `hold` without the class. Both return what the command returns."""
         away = "--bus-address=unix:path=/nonexistent"
-        for verb, says in (("run", "unscheduled"), ("hold", "without the hold")):
-            argv = (away, verb, *(["interactive"] if verb == "hold" else []), "--", "sh", "-c")
+        cases = (
+            (("run",), "unscheduled"),
+            (("hold", "interactive"), "without the hold"),
+            (("register", "pci:0000:65:00.0"), "unscheduled"),
+        )
+        for verb, says in cases:
+            argv = (away, *verb, "--", "sh", "-c")
             with self.subTest(verb):
                 self.assertIn(f"sh runs {says}", ctl(*argv, "exit 5", status=5))
                 self.assertEqual(ctl(*argv, "echo done"), "done\n")

@@ -94,6 +94,41 @@ class Channels(Driver, amd.Criu):
         self.finish(other)
 
 
+class Outsider(amd.Tenant):
+    """A tenant that knows nothing of the service: xschedctl registers it."""
+
+    def __init__(self, bus):
+        os.environ["TEST_CLIENT"] = os.environ["REGISTERED_TENANT"]
+        command = (os.environ["XSCHEDCTL"], f"--bus-address={bus.address}", "register", amd.DEVICE_ID, "--")
+        Program.__init__(self, bus, device="0", queues="-", command=command)
+
+
+class Registered(Driver, amd.Holds):
+    mode = "channels"
+
+    def test_cycles(self):
+        t = Outsider(self.bus)
+        self.addCleanup(t.end)
+        self.assertEqual(self.get("Command", self.call("GetClientByPID", "u", t.pid), CLIENT), "privileged-app")
+        for _ in range(2):
+            self.hold(t)
+            self.release(t)
+        # A client of lower priority runs when it has ended.
+        low = self.tenant_of_gpu()
+        self.until_state(low, "held")
+        low.stands_still()
+        t.goes_on()
+        t.process.end()
+        low.goes_on()
+        self.finish(low)
+
+    def test_without_service(self):
+        self.service.stop()
+        t = Outsider(self.bus)
+        self.addCleanup(t.end)
+        t.goes_on()
+
+
 class Refused(Driver, amd.Refused):
     mode = "channels"
 

@@ -32,8 +32,9 @@ typedef struct Verb {
 } Verb;
 
 enum {
-        VERB_ASKS = 1 << 0,  /* changes something; a password may be asked for */
-        VERB_LOCAL = 1 << 1, /* works on this machine's processes */
+        VERB_ASKS = 1 << 0,                          /* changes something; a password may be asked for */
+        VERB_LOCAL = 1 << 1,                         /* works on this machine's processes */
+        VERB_RUNS = 1 << 2 | VERB_ASKS | VERB_LOCAL, /* its last arguments are a command, with options of its own */
 };
 
 static const Verb verbs[] = {
@@ -58,10 +59,11 @@ static const Verb verbs[] = {
                 {"hint", 2, -1, verb_hint, "PID|queue:N KEY=VALUE...", "Change settings of a process or a queue",
                                 VERB_ASKS},
                 {"run", 1, -1, verb_run, "COMMAND...",
-                                "Run COMMAND in a unit of its own, with the shim in its environment",
-                                VERB_ASKS | VERB_LOCAL},
+                                "Run COMMAND in a unit of its own, with the shim in its environment", VERB_RUNS},
                 {"hold", 2, -1, verb_hold, "CLASS COMMAND...", "Run COMMAND, and give it CLASS while it runs",
-                                VERB_ASKS | VERB_LOCAL},
+                                VERB_RUNS},
+                {"register", 2, -1, verb_register, "DEVICE COMMAND...",
+                                "Run COMMAND without the shim, as a process that only the service can stop", VERB_RUNS},
                 {"top", 0, 0, verb_top, "", "Show which groups use the devices, refreshing"},
                 {"plot", 0, 0, verb_plot, "", "Where the time of the devices went in the last minutes, as a picture"},
                 {"record", 0, -1, verb_record, "[DEVICE...]", "Record what devices' policies are told and decide",
@@ -281,9 +283,8 @@ static int no_such_verb(const char *name) {
                         meant = verbs[i].name;
                 }
         }
-        if (meant)
-                return ctl_fail("%s: no such verb; did you mean %s?", name, meant);
-        return ctl_fail("%s: no such verb; try --help", name);
+        return meant ? ctl_fail("%s: no such verb; did you mean %s?", name, meant)
+                     : ctl_fail("%s: no such verb; try --help", name);
 }
 
 static const Option *find_option(int id) {
@@ -494,8 +495,8 @@ static int parse_options(Ctl *c, CommandLine *l, int argc, char *argv[], int *in
         return 0;
 }
 
-/* Options may be before and behind the verb and between its arguments, up to "--"; but what `run` and `hold` run has
- * options of its own, so there the first word of it ends ours. */
+/* Options may be before and behind the verb and between its arguments, up to "--", or to the first word of a command.
+ */
 static int parse_command_line(Ctl *c, CommandLine *l, int argc, char *argv[]) {
         int index = 1, r;
 
@@ -518,7 +519,7 @@ static int parse_command_line(Ctl *c, CommandLine *l, int argc, char *argv[]) {
                         index++;
                         continue;
                 }
-                if (end || streq(l->verb->name, "run") || (streq(l->verb->name, "hold") && l->argc == 1)) {
+                if (end || (l->verb->flags == VERB_RUNS && l->argc == l->verb->min_args - 1)) {
                         while (index < argc)
                                 l->argv[l->argc++] = argv[index++];
                         break;

@@ -10,8 +10,8 @@
  *
  *   xschedctl.c          the command line: verbs, options, --help
  *   xschedctl-target     from what a person types to an object
- *   xschedctl-list, -status, -show, -set, -policy, -run, -hold, -top, -plot, -record, -replay, -monitor, -check, -host,
- *   -cdi                 the verbs
+ *   xschedctl-list, -status, -show, -set, -policy, -run, -hold, -register, -top, -plot, -record, -replay, -monitor,
+ *   -check, -host, -cdi  the verbs
  *   plot, plot-svg, plot-text    the record of the last minutes as a picture
  *
  * The connection, objects, tables and the terminal are in tools/shared/, and what starts a unit for a command is in
@@ -42,6 +42,7 @@ int verb_resume(Ctl *c, int argc, char *argv[]);
 int verb_reload(Ctl *c, int argc, char *argv[]);
 int verb_run(Ctl *c, int argc, char *argv[]);
 int verb_hold(Ctl *c, int argc, char *argv[]);
+int verb_register(Ctl *c, int argc, char *argv[]);
 int verb_list_holds(Ctl *c, int argc, char *argv[]);
 int verb_top(Ctl *c, int argc, char *argv[]);
 int verb_plot(Ctl *c, int argc, char *argv[]);
