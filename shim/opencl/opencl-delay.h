@@ -7,7 +7,7 @@
  * A GPU that switches from one process to another takes time for it (0.13 ms on an H200). The first launch of a turn
  * looks longer by that than others of its kind, and a part of each turn would be accounted as the program's time
  * although the device did nothing for it. Launches of a kind differ, so one first launch says little about the delay.
- * The mean of the differences over many turns is used, up to OPENCL_DELAY_MAX.
+ * The median of the differences over many turns is used, up to OPENCL_DELAY_MAX.
  *
  * Only for devices whose runtime does not call back at once (opencl-guess.h): a CPU device has no such switch.
  */

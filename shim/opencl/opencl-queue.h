@@ -110,7 +110,7 @@ struct OpenclQueue {
 
         /* opencl-delay.c */
         bool begins_turn;  /* the oldest in flight is the first since the queue was held */
-        int64_t delay_ns;  /* the mean, */
+        int64_t delay_ns;  /* the median, */
         uint32_t n_delays; /* of so many, up to a number */
 
         /* opencl-tail.c */

@@ -213,6 +213,29 @@ static void test_no_more_than_that(void **state) {
         device_close(q);
 }
 
+/* In one turn of eight, and in the first ones, the first launch waits for work that other clients left on the device.
+ * The hand-over of the other turns is not longer for that. */
+static void test_waits_now_and_then(void **state) {
+        cl_command_queue q = device_open();
+        uint64_t sum = 0;
+        unsigned n = 0;
+
+        for (int i = 0; i < TURN; i++)
+                launch_one(q, KERNEL_NS);
+        for (int turn = 0; turn < TURNS; turn++) {
+                bool waits = turn < 3 || turn % 8 == 0;
+                uint64_t delay = turn_after_others(q, launch_one, GO_OVER_NS + (waits ? 3 * NSEC_PER_MSEC : 0));
+
+                if (waits || turn < TURNS / 4)
+                        continue;
+                sum += delay;
+                n++;
+        }
+        print_message("goes over in %.1f us, said %.1f\n", (double) GO_OVER_NS / 1e3, (double) sum / n / 1e3);
+        assert_in_range(sum / n, GO_OVER_NS * 9 / 10, GO_OVER_NS * 11 / 10);
+        device_close(q);
+}
+
 /* Alone there are no turns. */
 static void test_alone(void **state) {
         cl_command_queue q = device_open();
@@ -270,6 +293,7 @@ int main(void) {
                         T(test_going_over),
                         T(test_going_over_synchronous),
                         T(test_no_more_than_that),
+                        T(test_waits_now_and_then),
                         T(test_alone),
                         T(test_lead),
         };
