@@ -13,16 +13,17 @@ Runs inside of xsched-session. PROGRAM is mix-tenant. Each SUBSET takes a few mi
 
 300:USEC and 900:USEC measure only the pairs that have a kernel of that length.
 
+  --pairs=S     each pair of 300 and 900 takes S seconds (2)
   --seconds=S   no mix is longer than S seconds
   --limit=S     no mix of a subset begins more than S seconds after its first
   --part=I/N    every Nth mix only, beginning with number I, as for several GPUs at once
 The figures of mixes that were not measured stay as they were.
 
-On a GPU, what a tenant does alone is measured without the layer, so that nothing of ours is in the yardstick: before
-and after a subset for kernels that the device is busy with, and every few seconds for kernels as short as a launch,
-which depend on the host's speed. There, too, each kind is measured with the layer, alone and watched as it is among
-others (Accounting=exact): the difference is what watching costs it. A CPU has no steady speed: there each tenant is
-measured alone around each mix, with the layer.
+On a GPU, and on the paced device, what a tenant does alone is measured without the layer, so that nothing of ours is in
+the yardstick: before and after a subset for kernels that the device is busy with, and every few seconds for kernels as
+short as a launch, which depend on the host's speed. There, too, each kind is measured with the layer, alone and watched
+as it is among others (Accounting=exact): the difference is what watching costs it. A CPU has no steady speed: there
+each tenant is measured alone around each mix, with the layer.
 """
 
 import itertools
@@ -70,13 +71,15 @@ LIMITED = [Kind(100, "deep"), Kind(1200, "sync"), Kind(10000, "deep")]
 
 class Options:
     def __init__(self, arguments):
-        self.seconds, self.limit, self.part, self.words = LONG, None, (0, 1), []
+        self.seconds, self.pairs, self.limit, self.part, self.words = LONG, SHORT, None, (0, 1), []
         for a in arguments:
             key, _, value = a.partition("=")
             if key == "--quick":
                 self.seconds = 1
             elif key == "--seconds":
                 self.seconds = float(value)
+            elif key == "--pairs":
+                self.pairs = float(value)
             elif key == "--limit":
                 self.limit = float(value)
             elif key == "--part":
@@ -89,11 +92,13 @@ class Options:
 
 
 class Bench:
-    def __init__(self, program, subset, options, only=None):
-        self.calibration = mix.calibrate(program)
+    def __init__(self, program, subset, options, only=None, lengths=mix.LENGTHS):
+        self.calibration = mix.calibrate(program, lengths)
         self.session = mix.Session(program, self.calibration["kernels"])
         self.service = self.session.service
         mix.go_first(self.service.pid())
+        if self.calibration["device"] == mix.PACED:
+            mix.go_real_time(self.service.pid())
         self.subset, self.options, self.rows, self.steady = subset, options, [], self.calibration["gpu"]
         self.only = only  # pairs that have a kernel of this length
         self.tenants, self.unwatched = {}, {}  # by (kind, place); by kind
@@ -125,12 +130,13 @@ class Bench:
             if not found or (kind.usec < AS_LAUNCH and time.monotonic() - found[-1][0] > ALONE_EVERY):
                 self.measure_alone(kind, ALONE_SHORT)
 
-    def measure_rest(self):
-        """Measures all that were in a mix once more, and what being watched costs them."""
-        for kind in list(self.alone):
+    def measure_rest(self, kinds=None):
+        """Measures all that were in a mix once more, or these kinds, and what being watched costs them."""
+        for kind in dict.fromkeys(kinds or self.alone):
             self.measure_alone(kind, ALONE_SHORT)
-        for tenant in {t.kind: t for t in self.tenants.values()}.values():
-            self.measure_watched(tenant)
+        for kind, tenant in {t.kind: t for t in self.tenants.values()}.items():
+            if not kinds or kind in kinds:
+                self.measure_watched(tenant)
 
     def is_left_out(self):
         self.n_mixes += 1
@@ -220,7 +226,7 @@ def set_accounting(how):
 def run_pairs(bench, weight):
     for pair in itertools.product(KINDS, KINDS):
         if bench.only is None or bench.only in (pair[0].usec, pair[1].usec):
-            bench.pair(weight, pair, SHORT)
+            bench.pair(weight, pair, bench.options.pairs)
 
 
 def run_long(bench):

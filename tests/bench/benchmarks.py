@@ -13,7 +13,8 @@ measured again. Without NAME, all benchmarks are run; --list prints their names.
   --quick          short runs, for trying this script; do not keep their figures
   --low=N,...      batch jobs of the two-tenants benchmark (1,3 on a CPU, 1,3,7 on a GPU)
   --mix=NAME,...   subsets of the mix benchmark: 300, 900, long, more, few (few); the others stay as they were.
-                   300:5 measures those pairs of 300 that have a kernel of 5 us
+                   300:5 measures those pairs of 300 that have a kernel of 5 us. mix-paced is the same on the paced
+                   device (tests/opencl/paced-device.h)
   --mix-option=OPTION
                    passed on to bench-mix.py, as --limit=S; may be repeated
   --demo=OPTION    passed on to xsched-demo; may be repeated
@@ -38,6 +39,7 @@ import platform
 import re
 import subprocess
 import sys
+import tempfile
 import textwrap
 
 import cuda_table
@@ -325,6 +327,16 @@ def run_mix(options):
         raise Failure("farther off than their bound:\n" + "\n".join(missed))
 
 
+def run_mix_paced(options):
+    with tempfile.TemporaryDirectory() as directory:
+        paced = f"{options.build}/tests/opencl/libpaced-opencl.so"
+        os.environ.update(OCL_ICD_VENDORS=paced, PACED_DEVICE=f"{directory}/device")
+        try:
+            run_mix(options)
+        finally:
+            del os.environ["OCL_ICD_VENDORS"], os.environ["PACED_DEVICE"]
+
+
 def run_bound(options):
     words = [*(["--quick"] if options.quick else []), f"{options.build}/tools/demo/xsched-demo"]
     command, data, name = run_apart("bound", "python3", f"{HERE}/bound.py", *words)
@@ -424,6 +436,7 @@ def run_text(program, *arguments, session=False):
 BENCHMARKS = {
     "demo": run_demo,
     "mix": run_mix,
+    "mix-paced": run_mix_paced,
     "bound": run_bound,
     "study": run_study,
     "mean": run_mean,

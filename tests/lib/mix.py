@@ -28,6 +28,7 @@ GROUP_USEC = 1000  # work of a deep queue that is waited for together
 WARM_UP = 0.2
 DEFAULTS = {"Weight": 100, "Priority": 0, "Max": 0, "Min": 0}
 TIMEOUT = 60
+PACED = "paced device"  # paced-opencl.c
 # One thread of PoCL's is the device: so two kernels at once take twice as long.
 ENVIRONMENT = {"POCL_MAX_PTHREAD_COUNT": "1"}
 
@@ -73,6 +74,21 @@ def go_first(*pids):
                 f.write("-15")
         except OSError:
             pass
+
+
+def go_real_time(*pids):
+    """Gives all threads of these processes, and below them ourselves and our children, real-time priorities, as far as
+    that is allowed. A paced device needs no CPU, so nothing but other work would disturb what is measured."""
+    for pid in pids:
+        for tid in os.listdir(f"/proc/{pid}/task"):
+            try:
+                os.sched_setscheduler(int(tid), os.SCHED_FIFO, os.sched_param(10))
+            except OSError:
+                pass
+    try:
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(5))
+    except OSError:
+        pass
 
 
 class Tenant:

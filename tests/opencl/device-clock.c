@@ -31,6 +31,7 @@ static DeviceClockKind kind_of_device(void) {
         CHECK_CL(clGetDeviceInfo(t.device, CL_DEVICE_TYPE, sizeof(type), &type, NULL));
         CHECK_CL(clGetDeviceInfo(t.device, CL_DEVICE_VENDOR, sizeof(vendor), vendor, NULL));
         return strstr(vendor, "NVIDIA")             ? DEVICE_CLOCK_NVIDIA
+                        : strstr(vendor, "xsched")  ? DEVICE_CLOCK_HOST
                         : type & CL_DEVICE_TYPE_CPU ? DEVICE_CLOCK_TSC
                                                     : DEVICE_CLOCK_NONE;
 }
@@ -95,6 +96,8 @@ DeviceMoment device_clock_moment(DeviceClock *clock, cl_command_queue queue) {
         if (clock->kind == DEVICE_CLOCK_TSC)
                 return (DeviceMoment){.device = __rdtsc(), .host_ns = now_ns()};
 #endif
+        if (clock->kind == DEVICE_CLOCK_HOST)
+                return (DeviceMoment){.device = now_ns(), .host_ns = now_ns()};
         return clock->kind == DEVICE_CLOCK_NVIDIA ? moment_by_kernel(clock, queue) : (DeviceMoment){};
 }
 

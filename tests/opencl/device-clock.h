@@ -16,6 +16,7 @@ typedef enum DeviceClockKind {
         DEVICE_CLOCK_NONE,   /* the compiler offers none; stamps are zero */
         DEVICE_CLOCK_NVIDIA, /* the global timer, in nanoseconds */
         DEVICE_CLOCK_TSC,    /* the kernel runs on a CPU */
+        DEVICE_CLOCK_HOST,   /* the paced device (paced-opencl.c), whose clock is the host's */
 } DeviceClockKind;
 
 typedef struct DeviceStamp {
