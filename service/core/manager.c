@@ -32,9 +32,6 @@
 #include "user.h"
 #include "wakes.h"
 
-/* For so long the loop may go on without asking sd-event: see loop_goes_on(). */
-#define LOOP_STALE_NS (1 * NSEC_PER_MSEC)
-
 /* Nothing else in this room calls arbiter_flush(). */
 static void write_words(Manager *m) {
         if (turn_is_due(m))
@@ -186,16 +183,30 @@ void manager_end_turn(Manager *m) {
                 devices_trim(m);
 }
 
-/* Whether this turn goes without sd-event. sd_event_prepare() costs several system calls, more than the rest of a turn
- * that hears an edge, and waiting for its descriptor as well as for the edges costs another one. So while turns come
- * quickly, sd-event is asked only every LOOP_STALE_NS: by so much its events, and changes that handlers make to its
- * sources, are late at most. */
-static bool loop_goes_on(Loop *l, uint64_t now) {
+/* Whether this turn sleeps for edges alone. sd_event_prepare() costs several system calls, more than the rest of a turn
+ * that hears an edge; waiting for its descriptor as well as for the edges costs another one; and a sleep with a short
+ * timeout costs as much again. So while turns come quickly, sd-event is asked only every LOOP_STALE_NS, and the loop
+ * sleeps for longer than that where they have come quickly for long. */
+static bool loop_is_quick(Loop *l, uint64_t now) {
         uint64_t since = MIN(ns_sub(now, l->turned_at), LOOP_STALE_NS);
 
         l->turned_at = now;
         l->pace_ns = (3 * l->pace_ns + since) / 4;
-        return l->prepared && l->pace_ns < LOOP_STALE_NS / 4 && now - l->prepared_at < LOOP_STALE_NS;
+        bool quick = l->pace_ns < LOOP_STALE_NS / 2;
+        if (!quick || since == LOOP_STALE_NS)
+                l->quick_since = now;
+        return quick;
+}
+
+static bool loop_is_stale(const Loop *l, uint64_t now) {
+        return !l->prepared || now - l->prepared_at >= LOOP_STALE_NS;
+}
+
+/* Until when the loop may sleep without an edge. */
+static uint64_t loop_quick_until(const Loop *l, uint64_t now) {
+        uint64_t ns = (now - l->quick_since) / LOOP_PATIENCE;
+
+        return l->prepared_at + CLAMP(ns, LOOP_STALE_NS, LOOP_STALE_MAX_NS);
 }
 
 /* Returns > 0 when sd-event has something to dispatch. */
@@ -241,14 +252,14 @@ static int loop_sleep(Manager *m, uint64_t now, uint64_t until_ns, unsigned *ret
 int manager_turn(Manager *m, uint64_t timeout_ns) {
         uint64_t now = now_ns();
         uint64_t until = timeout_ns >= NSEC_INFINITY - now ? NSEC_INFINITY : now + timeout_ns;
-        bool goes_on = loop_goes_on(&m->loop, now);
+        bool quick = loop_is_quick(&m->loop, now);
         unsigned n_woke = 0;
 
-        int r = goes_on ? 0 : loop_prepare(m, now);
+        int r = quick && !loop_is_stale(&m->loop, now) ? 0 : loop_prepare(m, now);
         until = MIN(until, dues_next(&m->dues));
-        if (goes_on)
-                until = MIN(until, m->loop.prepared_at + LOOP_STALE_NS);
-        if (goes_on && timeout_ns > 0)
+        if (quick)
+                until = MIN(until, loop_quick_until(&m->loop, now));
+        if (quick && r == 0 && timeout_ns > 0)
                 r = loop_sleep_for_edges(m, now, until, &n_woke);
         else if (r == 0)
                 r = loop_sleep(m, now, until, &n_woke);

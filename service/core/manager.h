@@ -138,12 +138,19 @@ typedef struct Claims {
 
 #define WAKES_NULL ((Wakes){.epoll = -EBADF})
 
+/* While turns come quickly, sd-event's events, and changes that handlers make to its sources, are late by LOOP_STALE_NS
+ * at most; and by LOOP_STALE_MAX_NS where edges that have come for LOOP_PATIENCE times as long stop all at once. */
+#define LOOP_STALE_NS     (1 * NSEC_PER_MSEC)
+#define LOOP_STALE_MAX_NS (5 * NSEC_PER_MSEC)
+#define LOOP_PATIENCE     8U
+
 /* manager_turn(). Between sd_event_prepare() and sd_event_wait(), sd-event's descriptor says whether it has events. */
 typedef struct Loop {
         bool prepared;
         uint64_t prepared_at;
-        uint64_t turned_at; /* when the last turn began */
-        uint64_t pace_ns;   /* moving mean of the time from turn to turn, each LOOP_STALE_NS at most */
+        uint64_t turned_at;   /* when the last turn began */
+        uint64_t pace_ns;     /* moving mean of the time from turn to turn, each LOOP_STALE_NS at most */
+        uint64_t quick_since; /* since when turns have come without a pause */
 } Loop;
 
 /* quick.h */
