@@ -55,7 +55,7 @@ void kfd_poll_launched(void) {
 }
 
 void kfd_poll_drain(KfdQueue *q) {
-        q->draining = true;
+        q->draining++;
         q->drain_open = atomic_load(&q->intercepted);
         q->drain_to = q->seen_write = atomic_load(q->hal.write_index);
         q->tracking = !q->hooked;
@@ -154,10 +154,10 @@ static void queue_look(KfdQueue *q, Turn *t) {
                 q->drain_to = write;
         }
         if (q->draining && !q->drain_open && read >= q->drain_to) {
-                q->draining = false;
                 q->mark_ns = t->now_ns;
                 t->moved = true;
-                xsched_queue_drained(q->xsched);
+                for (; q->draining > 0; q->draining--)
+                        xsched_queue_drained(q->xsched);
         }
         uint64_t left = ns_sub(write, read);
         if (pending > left && !inside)

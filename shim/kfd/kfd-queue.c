@@ -322,9 +322,8 @@ void kfd_queue_end_launches(KfdQueue *q) {
 
         if (n > 0)
                 xsched_queue_complete(q->xsched, n, 0);
-        if (q->draining)
+        for (; q->draining > 0; q->draining--)
                 xsched_queue_drained(q->xsched);
-        q->draining = false;
 }
 
 static void queue_remove(KfdQueue *q) {

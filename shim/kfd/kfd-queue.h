@@ -74,7 +74,7 @@ typedef struct KfdQueue {
         bool rests;               /* the runtime has stopped it: none of its launches counts */
         bool past_us;             /* packets were announced by a doorbell that kfd-hsa.c did not see */
         uint64_t first_read;      /* the read index when it was made */
-        bool draining;
+        unsigned draining; /* requests, all of which end when the read index reaches drain_to */
         bool drain_open; /* threads that were inside at the drain request may still be */
         uint64_t drain_to;
         uint64_t seen_write;

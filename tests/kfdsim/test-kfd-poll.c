@@ -68,6 +68,31 @@ static void case_watched(void) {
         CHECK(thread_sleeps(POLLER) <= before + SLACK);
 }
 
+/* The service watches, and no more, and again, while the same launch is under way: each time it is asked for the end of
+ * what is in flight, and each of them is told. */
+static void case_drained_twice(void) {
+        AqlCompletion *go;
+        start(GFX90A);
+        AqlQueue *q = queue();
+        CHECK(aql_completion_create(&device, 1, false, &go) == 0);
+
+        CHECK(aql_barrier(q, false, &go, 1, NULL) == 0);
+        for (int i = 0; i < 3; i++) {
+                dispatch(q, 1, SHORT_NS);
+                CHECK(atomic_load(&slot()->outstanding) & PAGE_OUTSTANDING_UNTRACKED);
+                (void) page_slot_set_watch(slot(), WATCH_ALL);
+                fake_client_nudge(client);
+                CHECK(poll_until(!(atomic_load(&slot()->outstanding) & PAGE_OUTSTANDING_UNTRACKED)));
+                (void) page_slot_set_watch(slot(), 0);
+                CHECK(poll_until(atomic_load(&slot()->outstanding) & PAGE_OUTSTANDING_UNTRACKED));
+        }
+        (void) page_slot_set_watch(slot(), WATCH_ALL);
+        fake_client_nudge(client);
+        aql_completion_set(go, 0);
+        finish(q);
+        CHECK(poll_until(atomic_load(&slot()->outstanding) == 0));
+}
+
 /* A hold alone is no reason to look. */
 static void case_held(void) {
         start(GFX90A);
@@ -107,6 +132,7 @@ int main(int argc, char *argv[]) {
         static const BusCase cases[] = {
                         CASE(unwatched),
                         CASE(watched),
+                        CASE(drained_twice),
                         CASE(held),
                         CASE(no_queue),
                         CASE(hooked),
