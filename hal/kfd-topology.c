@@ -13,7 +13,8 @@
 #include "common/macro.h"
 #include "common/stream-util.h"
 
-#define CWSR_PARAMETER "/sys/module/amdgpu/parameters/cwsr_enable"
+#define CWSR_PARAMETER    "/sys/module/amdgpu/parameters/cwsr_enable"
+#define SIGTERM_PARAMETER "/sys/module/amdgpu/parameters/send_sigterm"
 
 static int open_file(const char *path, FILE **ret) {
         FILE *f = fopen(path, "re");
@@ -145,9 +146,17 @@ void kfd_node_gfx_name(const KfdNode *n, char ret[static KFD_GFX_NAME_MAX]) {
                         n->gfx_version % 100);
 }
 
-int kfd_cwsr_enabled(void) {
+static int is_set(const char *parameter) {
         uint32_t value;
-        int r = read_number(CWSR_PARAMETER, &value);
+        int r = read_number(parameter, &value);
 
         return r < 0 ? r : value != 0;
+}
+
+int kfd_cwsr_enabled(void) {
+        return is_set(CWSR_PARAMETER);
+}
+
+int kfd_sends_sigterm(void) {
+        return is_set(SIGTERM_PARAMETER);
 }

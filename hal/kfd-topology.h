@@ -68,3 +68,6 @@ void kfd_node_gfx_name(const KfdNode *n, char ret[static KFD_GFX_NAME_MAX]);
 
 /* Returns the driver's parameter cwsr_enable: 1, 0, or -ENOENT. */
 int kfd_cwsr_enabled(void);
+
+/* Likewise send_sigterm: whether the driver ends processes that do not wait for an exception. */
+int kfd_sends_sigterm(void);

@@ -4,10 +4,14 @@
 /*
  * GPUs that do nothing for this process any more
  *
- * When a kernel uses an address that is not mapped, or a GPU is reset, the kernel's driver takes all queues of the
- * process off that GPU for good and raises events, for which a thread of the runtime waits. The runtime then ends the
- * process, unless the program has asked to be told instead: then the process goes on, with queues whose packets stay
- * where they are. What the runtime's thread is told is read here when its wait returns.
+ * When a kernel uses an address that is not mapped, the kernel's driver takes all queues of the process off that GPU
+ * for good; when a GPU is reset, it takes those of all processes off all GPUs. It raises events, for which a thread of
+ * the runtime waits. The runtime then ends the process, unless the program has asked to be told instead: then the
+ * process goes on, with queues whose packets stay where they are. What the runtime's thread is told is read here when
+ * its wait returns.
+ *
+ * Runtimes before ROCm 6.0 wait for no reset, and a process then waits for its GPU until somebody ends it. So there is
+ * an event of our own, about which the driver is asked now and then while launches are under way.
  */
 
 #include <stdbool.h>
@@ -20,6 +24,12 @@
 void kfd_fault_note_event(const void *arg, size_t size);
 void kfd_fault_forget_event(const void *arg, size_t size);
 bool kfd_fault_look(const void *arg, size_t size);
+
+/* Events of our own, one for each file, by calls of the driver. They need the queues' lock. */
+typedef int KfdContextCall(int context, unsigned long request, ...);
+void kfd_fault_begin(KfdContextCall *call, unsigned context); /* once or more often */
+void kfd_fault_end(KfdContextCall *call, unsigned context);
+void kfd_fault_ask(KfdContextCall *call);
 
 bool kfd_gpu_has_faulted(uint32_t gpu_id);
 

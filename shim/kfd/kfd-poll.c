@@ -22,18 +22,21 @@
 #include "common/macro.h"
 #include "common/thread-util.h"
 #include "common/time-util.h"
+#include "kfd-libc.h"
 #include "kfd-loan.h"
 #include "kfd-poll.h"
 #include "shim/kfd/kfd-queue.h"
 
 #define INTERVAL_MIN_NS (50 * NSEC_PER_USEC)
 #define INTERVAL_MAX_NS (500 * NSEC_PER_USEC)
+#define ASK_NS          NSEC_PER_SEC
 #define STACK_SIZE      ((size_t) 128 * 1024)
 
 static struct {
         bool started;
         _Atomic uint32_t kicks; /* futex */
         _Atomic bool sleeps;    /* without a timeout */
+        uint64_t asked_ns;      /* for faults */
 } poll;
 
 typedef struct Turn {
@@ -64,6 +67,20 @@ void kfd_poll_drain(KfdQueue *q) {
 }
 
 /* --- one queue --- */
+
+/* What was in flight when libxsched asked for drains has ended. */
+static void end_drains(KfdQueue *q) {
+        for (; q->draining > 0; q->draining--)
+                xsched_queue_drained(q->xsched);
+}
+
+void kfd_poll_end_launches(KfdQueue *q) {
+        uint32_t n = atomic_exchange(&q->pending, 0);
+
+        if (n > 0)
+                xsched_queue_complete(q->xsched, n, 0);
+        end_drains(q);
+}
 
 /* Counts new packets of a queue that is only polled. */
 static void queue_see(KfdQueue *q, uint64_t write, Turn *t) {
@@ -113,19 +130,35 @@ static void queue_look_past(KfdQueue *q, uint64_t read) {
                 xsched_queue_set_hooked(q->xsched, XSCHED_HOOKED_DOORBELL);
 }
 
-/* Returns whether the runtime has stopped the queue. What is in it stays there, perhaps for ever, and is counted anew
- * when the queue goes on, as one launch. */
+/* Newer drivers may reset single queues, and tell of that as of a reset of the whole GPU. A queue that takes packets
+ * after that is not stopped: its verdict is applied, which was done without a call meanwhile. */
+static void queue_look_after_fault(KfdQueue *q, uint64_t read) {
+        if (q->survives || !kfd_queue_has_faulted(q))
+                return;
+        q->survives = q->faulted && read != q->faulted_read;
+        q->faulted = true;
+        q->faulted_read = read;
+        q->hal.lost = !q->survives;
+        if (q->survives)
+                (void) kfd_hal_reapply(&q->hal);
+}
+
+/* Returns whether the queue is stopped. What is in it stays there, perhaps for ever, and is counted anew when the queue
+ * goes on, as one launch. */
 static bool queue_rests(KfdQueue *q, Turn *t) {
+        uint64_t read = atomic_load(q->hal.read_index);
+
+        queue_look_after_fault(q, read);
         if (kfd_queue_is_stopped(q)) {
                 q->rests = true;
-                kfd_queue_end_launches(q);
+                kfd_poll_end_launches(q);
                 return true;
         }
         if (!q->rests)
                 return false;
         q->rests = false;
         q->mark_ns = t->now_ns;
-        q->seen_write = atomic_load(q->hal.read_index);
+        q->seen_write = read;
         if (!q->tracking && atomic_load(q->hal.write_index) > q->seen_write &&
                         xsched_queue_begin_nowait(q->xsched) == XSCHED_TRACKED)
                 atomic_fetch_add(&q->pending, 1);
@@ -156,8 +189,7 @@ static void queue_look(KfdQueue *q, Turn *t) {
         if (q->draining && !q->drain_open && read >= q->drain_to) {
                 q->mark_ns = t->now_ns;
                 t->moved = true;
-                for (; q->draining > 0; q->draining--)
-                        xsched_queue_drained(q->xsched);
+                end_drains(q);
         }
         uint64_t left = ns_sub(write, read);
         if (pending > left && !inside)
@@ -178,6 +210,10 @@ static Turn poll_turn(void) {
         if (!kfd_lock())
                 return t;
         t.active = !kfd_release_followers();
+        if (t.now_ns >= poll.asked_ns + ASK_NS) {
+                poll.asked_ns = t.now_ns;
+                kfd_fault_ask(kfd_context_ioctl);
+        }
         for (KfdQueue *q = kfd_queues(), *next; q; q = next) {
                 next = q->next;
                 if (unlikely(q->adopted))

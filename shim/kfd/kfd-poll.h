@@ -13,3 +13,6 @@ void kfd_poll_drain(KfdQueue *q);
 void kfd_poll_kick(void);
 void kfd_poll_launched(void); /* `pending` went up; also from signal handlers */
 void kfd_poll_after_fork(void);
+
+/* Nothing of the queue is under way any more, whatever its indices say. Under the lock. */
+void kfd_poll_end_launches(KfdQueue *q);

@@ -132,14 +132,26 @@ static bool gpu_is_held(const KfdGpu *g) {
         return false;
 }
 
+/* EACCES: the queue was reset, and never runs again. Newer drivers unmap the queues of all processes for each call
+ * about it, and leave it to others' calls to map them again (update_queue()): so there are no more, once that is sure.
+ */
+static int queue_release(KfdQueue *q) {
+        HalQueue *hal = &q->hal.hal;
+        int r = hal_kfd_ops.release(&hal, 1);
+        if (r != -EACCES)
+                return r;
+        kfd_fault_ask(kfd_context_ioctl);
+        q->hal.lost |= kfd_queue_has_faulted(q);
+        return q->hal.lost ? hal_kfd_ops.release(&hal, 1) : r;
+}
+
 bool kfd_release_followers(void) {
         bool done = true;
 
         for (KfdQueue *q = queues; q; q = q->next) {
-                HalQueue *hal = &q->hal.hal;
                 if (!q->follows || gpu_is_held(q->gpu))
                         continue;
-                q->follows = hal_kfd_ops.release(&hal, 1) < 0;
+                q->follows = queue_release(q) < 0;
                 done &= !q->follows;
         }
         return done;
@@ -154,8 +166,10 @@ static uint32_t batch_fill(void *const *userdata, uint32_t n) {
 
         for (uint32_t i = 0; i < MIN(n, (uint32_t) ELEMENTSOF(batch)); i++) {
                 KfdQueue *q = userdata[i];
-                if (!q->gone)
-                        batch[k++] = &q->hal.hal;
+                if (q->gone)
+                        continue;
+                q->hal.lost |= kfd_queue_has_faulted(q);
+                batch[k++] = &q->hal.hal;
         }
         return k;
 }
@@ -165,6 +179,12 @@ static KfdQueue *batch_queue(uint32_t i) {
         return container_of(hal, KfdQueue, hal);
 }
 
+static void gpu_lower_levels(const KfdGpu *g) {
+        for (KfdQueue *q = g->hal.degraded ? queues : NULL; q; q = q->next)
+                if (q->gpu == g && q->xsched)
+                        xsched_queue_lower_level(q->xsched, LEVEL_GATE);
+}
+
 static int batch_hold(KfdGpu *g, uint32_t n) {
         if (g->hal.degraded)
                 return -EOPNOTSUPP;
@@ -172,24 +192,23 @@ static int batch_hold(KfdGpu *g, uint32_t n) {
         int r = hal_kfd_ops.hold(batch, n);
         for (uint32_t i = 0; r >= 0 && i < n; i++)
                 batch_queue(i)->follows = batch_queue(i)->lent = false;
-        for (KfdQueue *q = g->hal.degraded ? queues : NULL; q; q = q->next)
-                if (q->gpu == g && q->xsched)
-                        xsched_queue_lower_level(q->xsched, LEVEL_GATE);
+        gpu_lower_levels(g);
         return r;
 }
 
 /* One by one, so that a queue that the driver has lost does not fail the others. */
-static int batch_release(uint32_t n) {
+static int batch_release(const KfdGpu *g, uint32_t n) {
         int result = 0;
 
         for (uint32_t i = 0; i < n; i++) {
-                int r = hal_kfd_ops.release(batch + i, 1);
+                int r = queue_release(batch_queue(i));
                 if (r < 0)
                         result = r;
                 else
                         batch_queue(i)->follows = batch_queue(i)->lent = false;
         }
         (void) kfd_release_followers();
+        gpu_lower_levels(g);
         return result;
 }
 
@@ -206,7 +225,7 @@ static int queue_apply(XschedQueue *const *unused, void *const *userdata, uint32
         if (n == 0)
                 return 0;
         KfdGpu *g = batch_queue(0)->gpu;
-        int r = held ? batch_hold(g, n) : batch_release(n);
+        int r = held ? batch_hold(g, n) : batch_release(g, n);
         kfd_poll_kick();
         return r;
 }
@@ -310,20 +329,12 @@ static void queue_add(unsigned context, const KfdCreateQueue *a, bool held) {
         queues = q;
         if (!type_is_scheduled(q->hal.type))
                 return;
+        kfd_fault_begin(kfd_context_ioctl, context);
         const AmdQueue *aql = q->aql = kfd_aql_find(a);
         queue_schedule(q, a->ctx_save_restore_size > 0 && kfd_cwsr_enabled() != 0);
         if (!aql || !q->xsched)
                 return;
         queue_know_doorbell(q);
-}
-
-void kfd_queue_end_launches(KfdQueue *q) {
-        uint32_t n = atomic_exchange(&q->pending, 0);
-
-        if (n > 0)
-                xsched_queue_complete(q->xsched, n, 0);
-        for (; q->draining > 0; q->draining--)
-                xsched_queue_drained(q->xsched);
 }
 
 static void queue_remove(KfdQueue *q) {
@@ -337,7 +348,7 @@ static void queue_remove(KfdQueue *q) {
         if (!kfd_release_followers())
                 kfd_poll_kick();
         if (q->xsched) {
-                kfd_queue_end_launches(q);     /* the driver has taken it off the device, with all that was in flight */
+                kfd_poll_end_launches(q);      /* the driver has taken it off the device, with all that was in flight */
                 xsched_queue_unref(q->xsched); /* which frees it in the end */
         } else
                 free(q);
@@ -466,6 +477,7 @@ void kfd_context_end(unsigned context) {
         }
         for (KfdGpu *g = gpus; g; g = g->next)
                 gpu_drop_doorbells(g, context);
+        kfd_fault_end(kfd_context_ioctl, context);
 }
 
 /* The records stay where they are: the parent's lists may have been in the middle of a change. The driver's mappings

@@ -25,6 +25,7 @@
 
 #include <stdatomic.h>
 
+#include "common/macro.h"
 #include "hal/kfd-abi.h"
 #include "hal/kfd.h"
 #include "include/xsched/xsched.h"
@@ -71,11 +72,14 @@ typedef struct KfdQueue {
         _Atomic uint64_t mean_ns; /* mean time of the last launches */
         _Atomic uint32_t pending; /* launches begun and tracked, and not completed */
         bool tracking;            /* launches are counted by looking at the write index */
-        bool rests;               /* the runtime has stopped it: none of its launches counts */
-        bool past_us;             /* packets were announced by a doorbell that kfd-hsa.c did not see */
-        uint64_t first_read;      /* the read index when it was made */
-        unsigned draining; /* requests, all of which end when the read index reaches drain_to */
-        bool drain_open; /* threads that were inside at the drain request may still be */
+        bool rests;               /* it is stopped: none of its launches counts */
+        bool faulted;             /* its GPU has, and faulted_read was the read index at the last look */
+        bool survives;            /* nevertheless it has taken packets since then */
+        uint64_t faulted_read;
+        bool past_us;        /* packets were announced by a doorbell that kfd-hsa.c did not see */
+        uint64_t first_read; /* the read index when it was made */
+        unsigned draining;   /* requests, all of which end when the read index reaches drain_to */
+        bool drain_open;     /* threads that were inside at the drain request may still be */
         uint64_t drain_to;
         uint64_t seen_write;
         uint64_t seen_read;
@@ -111,14 +115,16 @@ KfdQueue *kfd_queues(void);
 /* Releases queues that have no held queue left to follow. Returns false when the driver refuses: try again. */
 bool kfd_release_followers(void);
 
+/* The driver has taken the queue off its GPU for good, as far as is known. */
+static inline bool kfd_queue_has_faulted(const KfdQueue *q) {
+        return unlikely(kfd_gpu_has_faulted(q->gpu->node.gpu_id)) && !q->survives;
+}
+
 /* The queue is off the device, whatever its verdict: by the runtime, after an error of the queue for good or while it
  * gives the queue other memory; or by the driver, for good, after a fault of the process on that GPU. */
 static inline bool kfd_queue_is_stopped(const KfdQueue *q) {
-        return (q->hal.percentage & 0xff) == 0 || kfd_gpu_has_faulted(q->gpu->node.gpu_id);
+        return (q->hal.percentage & 0xff) == 0 || kfd_queue_has_faulted(q);
 }
-
-/* Nothing of the queue is under way any more, whatever its indices say. */
-void kfd_queue_end_launches(KfdQueue *q);
 
 /* Takes a queue off the device again that is lent. */
 void kfd_hold_lent(KfdQueue *q);

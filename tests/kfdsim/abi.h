@@ -89,5 +89,26 @@ typedef struct KfdWaveState {
 /* What mmap() on the device takes for the page of signal slots. */
 #define KFD_MMAP_EVENTS (UINT64_C(2) << 62)
 
+/* KfdHwException.reset_cause. */
+#define KFD_RESET_HANG 0U
+#define KFD_RESET_ECC  1U
+
+/* KfdMemoryFault.error_type */
+#define KFD_MEMORY_ERROR_ECC 1U
+
+/* The head of a queue's save area, which the runtime writes. */
+typedef struct KfdSaveAreaHeader {
+        uint32_t control_stack_offset, control_stack_size, wave_state_offset, wave_state_size;
+        uint32_t debug_offset, debug_size;
+        uint64_t err_payload_addr; /* of 64 bits */
+        uint32_t err_event_id, reserved;
+} KfdSaveAreaHeader;
+
+_Static_assert(sizeof(KfdSaveAreaHeader) == 40, "struct kfd_context_save_area_header");
+
+/* Exceptions of queues; KFD_EXCEPTION_MASK() makes their bits. */
+#define KFD_EC_QUEUE_WAVE_ILLEGAL_INSTRUCTION    4
+#define KFD_EC_QUEUE_PACKET_DISPATCH_DIM_INVALID 16
+
 #define KFD_WAIT_TIMEOUT 1U
 #define KFD_WAIT_FAIL    2U

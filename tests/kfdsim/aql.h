@@ -66,15 +66,19 @@ typedef struct AqlSignal {
 
 _Static_assert(sizeof(AqlSignal) == 64, "amd_signal_t");
 
-/* The kernel uses this address, which is not mapped. */
-#define AQL_FAULT_MEMORY  INT64_MIN
-#define AQL_FAULT_ADDRESS UINT64_C(0x123456789000)
+/* The kernel uses this address, which is not mapped; it hangs the GPU; it causes an exception of the queue (KFD_EC_*).
+ */
+#define AQL_FAULT_MEMORY       INT64_MIN
+#define AQL_FAULT_ADDRESS      UINT64_C(0x123456789000)
+#define AQL_FAULT_HANG         (INT64_MIN + 1)
+#define AQL_FAULT_EXCEPTION(n) (INT64_MIN + 2 + (n))
+#define AQL_EXCEPTIONS         64
 
 typedef struct AqlKernel {
         uint64_t magic;
         uint64_t duration_ns;
-        /* Of queues of HSA runtimes: what the device writes into the queue's inactive signal, or AQL_FAULT_MEMORY; 0:
-         * none. */
+        /* Of queues of HSA runtimes: what the device writes into the queue's inactive signal, or AQL_FAULT_*; 0: none.
+         */
         int64_t fault;
 } AqlKernel;
 

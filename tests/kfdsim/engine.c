@@ -84,7 +84,8 @@ static bool engine_run_head(Engine *e, SimQueue *q) {
         while (q->remaining_ns > 0) {
                 uint32_t seen = atomic_load(&g->event);
                 if (o->cwsr &&
-                                (!atomic_load(&q->mapped) || sim_turn_is_over(g, e->number) ||
+                                (!atomic_load(&q->mapped) || atomic_load(&q->halted) ||
+                                                sim_turn_is_over(g, e->number) ||
                                                 atomic_load(&g->frozen_until_ns) > now_ns()))
                         return false;
                 uint64_t end = e->clock + q->remaining_ns;
@@ -204,6 +205,7 @@ static void *engine_main(void *userdata) {
         sim_unlock();
         while (p) {
                 uint32_t seen = atomic_load(&e->gpu->event);
+                sim_reset_tell(p);
                 SimQueue *q = engine_next_queue(e);
                 if (!q) {
                         engine_rest(e, seen);

@@ -18,6 +18,7 @@
 #include <sys/syscall.h>
 
 #include "abi.h"
+#include "kfdsim.h"
 #include "sim.h"
 
 typedef struct Event Event;
@@ -34,6 +35,7 @@ struct Event {
         uint32_t type;
         uint64_t age; /* how often it was raised; 0 means nothing */
         KfdMemoryFault fault;
+        KfdHwException exception;
         Waiter *waiters;
 };
 
@@ -81,6 +83,27 @@ void sim_event_fault(const KfdMemoryFault *fault) {
                         event_raise(events + i);
                 }
         (void) pthread_mutex_unlock(&lock);
+}
+
+void sim_event_reset(const KfdHwException *e) {
+        (void) pthread_mutex_lock(&lock);
+        for (size_t i = 1; i < ELEMENTSOF(events); i++)
+                if (events[i].used && events[i].type == KFD_EVENT_HW_EXCEPTION) {
+                        events[i].exception = *e;
+                        event_raise(events + i);
+                }
+        (void) pthread_mutex_unlock(&lock);
+}
+
+_public_
+unsigned kfdsim_events(uint32_t type) {
+        unsigned n = 0;
+
+        (void) pthread_mutex_lock(&lock);
+        for (size_t i = 1; i < ELEMENTSOF(events); i++)
+                n += events[i].used && events[i].type == type;
+        (void) pthread_mutex_unlock(&lock);
+        return n;
 }
 
 static bool is_signal(uint32_t type) {
@@ -190,6 +213,8 @@ static int waiters_tell(const Waiter *w, KfdEventData *data, const KfdWaitEvents
                         data[i].last_event_age = w[i].event->age;
                 else if (w[i].activated && w[i].event->type == KFD_EVENT_MEMORY)
                         data[i].memory = w[i].event->fault;
+                else if (w[i].activated && w[i].event->type == KFD_EVENT_HW_EXCEPTION)
+                        data[i].hw = w[i].event->exception;
         return sim_copy_out(a->events_ptr, data, a->num_events * sizeof(*data));
 }
 

@@ -26,6 +26,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
+#include "abi.h"
 #include "kfdsim.h"
 #include "shim/kfd/kfd-drm.h"
 #include "sim.h"
@@ -424,6 +425,15 @@ int ioctl(int fd, unsigned long request, ...) {
         va_end(ap);
 
         return kfdsim_ioctl(fd, request, arg);
+}
+
+_public_
+void kfdsim_reset(unsigned nth, bool ecc) {
+        if (!is_active())
+                return;
+        inside = true;
+        sim_gpu_reset(sim_world()->gpus + nth, ecc ? KFD_RESET_ECC : KFD_RESET_HANG);
+        inside = false;
 }
 
 /* Memory is anonymous whatever its offset says; doorbells are the process's page on that GPU. */

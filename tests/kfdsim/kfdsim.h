@@ -18,7 +18,7 @@ uint64_t kfdsim_calls(int *ret_failed) __attribute__((weak));
 typedef struct KfdsimQueue {
         uint32_t percentage, priority;
         bool mapped;
-        bool stalled;       /* its kernel has faulted */
+        bool stalled;       /* its kernel has faulted, or caused an exception */
         uint64_t n_updates; /* UPDATE_QUEUEs that it has seen */
 } KfdsimQueue;
 bool kfdsim_queue(uint32_t id, KfdsimQueue *ret) __attribute__((weak));
@@ -36,6 +36,15 @@ typedef struct KfdsimTorn {
         uint64_t index, found_ns;
 } KfdsimTorn;
 KfdsimTorn kfdsim_last_torn(void) __attribute__((weak));
+
+/* How many events of this type (KFD_EVENT_*) this process has. */
+unsigned kfdsim_events(uint32_t type) __attribute__((weak));
+
+/* The n-th GPU hangs, and the driver resets it; `ecc`: it does so after an error of the GPU's memory. */
+void kfdsim_reset(unsigned nth, bool ecc) __attribute__((weak));
+
+/* A queue of this process hangs, and the driver resets it alone. */
+void kfdsim_reset_queue(uint32_t id) __attribute__((weak));
 
 /* The driver's ioctl(), past the libraries in front of it. */
 int kfdsim_ioctl(int fd, unsigned long request, void *arg) __attribute__((weak));

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "abi.h"
 #include "aql.h"
 #include "shim/kfd/hsa.h"
 #include "sim.h"
@@ -141,7 +142,7 @@ static bool is_lost(const SimQueue *q) {
 }
 
 bool sim_packet_is_ready(SimQueue *q) {
-        if (!atomic_load(&q->mapped) || atomic_load(&q->stalled) || is_lost(q))
+        if (!atomic_load(&q->mapped) || atomic_load(&q->stalled) || atomic_load(&q->halted) || is_lost(q))
                 return false;
         if (is_sdma(q))
                 return sim_sdma_is_ready(q);
@@ -201,6 +202,20 @@ static void signal_decrement(uint64_t handle, uint64_t begun_ns, uint64_t ended_
         signal_change(s, -1, 0);
 }
 
+/* As the driver tells a runtime. It tells a debugger in its place, which is not modelled. */
+static void exception_tell(const SimQueue *q, uint64_t mask) {
+        const KfdSaveAreaHeader *h = (const KfdSaveAreaHeader *) (uintptr_t) q->save_area;
+
+        sim_lock();
+        const SimProcess *p = sim_process_self();
+        bool told = p && p->runtime_enabled && h && h->err_payload_addr != 0;
+        sim_unlock();
+        if (!told)
+                return;
+        __atomic_fetch_or((uint64_t *) (uintptr_t) h->err_payload_addr, mask, __ATOMIC_ACQ_REL);
+        sim_event_raise(h->err_event_id);
+}
+
 /* The packet stays where it is. */
 bool sim_packet_fault(SimQueue *q) {
         const AqlPacket *p = is_sdma(q) ? NULL : queue_packet(q);
@@ -216,6 +231,15 @@ bool sim_packet_fault(SimQueue *q) {
                 };
                 atomic_fetch_or(&gpus_lost, 1U << q->gpu);
                 sim_event_fault(&fault);
+                return true;
+        }
+        if (k->fault == AQL_FAULT_HANG) {
+                sim_gpu_reset(sim_world()->gpus + q->gpu, KFD_RESET_HANG);
+                return true;
+        }
+        if (k->fault < AQL_FAULT_EXCEPTION(AQL_EXCEPTIONS)) {
+                atomic_store(&q->halted, true);
+                exception_tell(q, KFD_EXCEPTION_MASK(k->fault - AQL_FAULT_EXCEPTION(0)));
                 return true;
         }
         const AmdQueue *queue = container_of((const uint64_t *) (uintptr_t) q->write_pointer, AmdQueue, write_index);

@@ -111,6 +111,8 @@ SimProcess *sim_process_get(pid_t pid) {
                 if (w->processes[i].number == SIM_NO_PROCESS) {
                         p = w->processes + i;
                         *p = (SimProcess){.number = i + 1, .pid = pid, .start_time = sim_start_time(pid)};
+                        for (uint32_t k = 0; k < w->n_gpus; k++)
+                                atomic_store(p->resets_told + k, atomic_load(&w->gpus[k].n_resets));
                         sim_proc_add_process(p);
                         return p;
                 }

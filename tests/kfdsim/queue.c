@@ -258,11 +258,13 @@ static int queue_update(SimProcess *p, const KfdUpdateQueue *a) {
         SimQueue *q = sim_queue_find(p, a->queue_id);
         if (!q || a->ring_base_address != q->ring || a->ring_size != q->ring_size)
                 return -EFAULT;
+        q->n_updates++;
+        if (q->flags & SIM_QUEUE_RESET && sim_world()->options.reset_eacces)
+                return -EACCES;
 
         q->percentage = a->queue_percentage & 0xff;
         q->priority = a->queue_priority;
         q->flags |= SIM_QUEUE_UPDATED;
-        q->n_updates++;
         r = sim_queues_apply(p, q);
         q->flags &= ~(unsigned) SIM_QUEUE_UPDATED;
         return r;
@@ -300,7 +302,7 @@ bool kfdsim_queue(uint32_t id, KfdsimQueue *ret) {
                                 .percentage = q->percentage,
                                 .priority = q->priority,
                                 .mapped = atomic_load(&q->mapped),
-                                .stalled = atomic_load(&q->stalled),
+                                .stalled = atomic_load(&q->stalled) || atomic_load(&q->halted),
                                 .n_updates = q->n_updates,
                 };
         sim_unlock();

@@ -27,7 +27,11 @@
  *   - a kernel that faults stops its queue, with its packet in front, and is reported by the queue's inactive signal
  *     (amd_queue_t), which the runtime waits for; mapped again, the queue tries that packet once more;
  *   - a kernel that uses an address which is not mapped: all queues of the process are off that GPU for good, those
- * made later, too, and the process's events for memory faults are raised, as the driver does without a debugger;
+ *     made later, too, and the process's events for memory faults are raised, as the driver does without a debugger;
+ *   - exceptions of queues, KFD_EC_QUEUE_*: the queue stands, also when it is mapped again, and a runtime that has said
+ *     so (RUNTIME_ENABLE) is told by the error payload and the event that its header of the queue's save area names;
+ *   - a GPU that hangs and is reset (reset.c): the queues of all processes are off all GPUs for good, but for processes
+ *     that come later, and all events for hardware exceptions are raised;
  *   - packets are fetched when they are announced, SIM_FETCH_MAX ahead at most: what is written into one later is not
  *     seen;
  *   - CRIU_OP pause and unpause, DBG_TRAP suspend and resume, RUNTIME_ENABLE, injected errors, an unmap that times out;
@@ -50,8 +54,7 @@
  *     freed and mapped again;
  *   - DBG_TRAP's exceptions but for QUEUE_NEW and PROCESS_RUNTIME, and that some GPUs can be debugged by one process
  *     only;
- *   - queue errors by the payload in a queue's save area, of which newer drivers tell a runtime that has enabled its
- *     debugger (KFD_EC_*): the runtime itself then takes the queue off, as after the inactive signal;
+ *   - calls while a reset is under way; a process without queues is not told of a reset;
  *   - a process that is stopped by a signal stops its part of the GPU, too: the others go on after a few quanta;
  *   - a process that calls exec() without using KFD afterwards leaves its queues listed until it ends;
  *   - nothing of it says how long anything takes on real hardware.
@@ -61,7 +64,10 @@
  *   KFDSIM_GPUS  models, "gfx90a,gfx906,gfx1030,gfx1100" (any, repeated as wanted); read by the process that makes the
  *                world; "" is no GPU
  *   KFDSIM_OPTS  comma-separated, likewise: strict (1), cwsr (1), quantum-us (1000), map-us (cost of one unmap and map,
- *                50), timeout-ms (of an unmap; the driver's 9 s, scaled: 900), api-minor (17)
+ *                50), timeout-ms (of an unmap; the driver's 9 s, scaled: 900), api-minor (17), exceptions (0; 1: the
+ *                firmware knows debugging, so that runtimes ask to be told of exceptions, and the driver refuses a
+ *                process's second runtime), reset-eacces (1: after a reset of its GPU a queue cannot be updated; 0: as
+ *                in drivers before 6.12)
  *   KFDSIM_FAIL  which calls of this process fail on purpose: see failure.c
  */
 
@@ -93,6 +99,8 @@
 typedef struct SimOptions {
         bool strict;
         bool cwsr;
+        bool reset_eacces;
+        bool exceptions;
         uint32_t api_minor;
         uint64_t quantum_ns;
         uint64_t map_ns;
@@ -117,6 +125,8 @@ typedef struct SimGpu {
         _Atomic uint32_t event;                         /* futex: something about this GPU changed */
         _Atomic uint64_t n_maps;                        /* times that queues were unmapped and mapped */
         _Atomic uint64_t n_torn;                        /* places without a packet that a map has found */
+        _Atomic uint32_t reset_cause;                   /* of the last reset */
+        _Atomic uint32_t n_resets;
 } SimGpu;
 
 typedef struct SimProcess {
@@ -132,6 +142,7 @@ typedef struct SimProcess {
         pid_t debugger;
         uint64_t debugger_start_time;
         _Atomic uint32_t queues_changed; /* counts; the engine's list of queues is as of some count */
+        _Atomic uint32_t resets_told[SIM_GPUS_MAX];
 } SimProcess;
 
 typedef enum SimQueueFlags {
@@ -139,6 +150,7 @@ typedef enum SimQueueFlags {
         SIM_QUEUE_SUSPENDED = 1 << 1, /* by DBG_TRAP */
         SIM_QUEUE_DYING = 1 << 2,     /* DESTROY_QUEUE waits until it is resumed */
         SIM_QUEUE_UPDATED = 1 << 3,   /* UPDATE_QUEUE is about it */
+        SIM_QUEUE_RESET = 1 << 4,     /* its GPU was reset */
 } SimQueueFlags;
 
 /* What the engine does with a queue: see queue.c on how an unmap stops it. */
@@ -173,6 +185,7 @@ typedef struct SimQueue {
         _Atomic bool is_looked_at; /* the engine shall take the write index for rung */
         _Atomic uint64_t fetched;  /* the engine has copies of the packets below this index */
         _Atomic bool stalled;      /* by a fault of the dispatch at the read index, until it is mapped again */
+        _Atomic bool halted;       /* likewise, for good */
         uint64_t remaining_ns;     /* of the dispatch at the read index; 0: not begun */
         uint64_t begun_ns;         /* when it was */
 } SimQueue;
@@ -276,6 +289,7 @@ void sim_queue_ring(SimQueue *q, uint64_t value);
 /* Raises an event of this process: id as in CREATE_EVENT. */
 void sim_event_raise(uint32_t id);
 void sim_event_fault(const KfdMemoryFault *fault); /* all events of this process that tell of memory faults */
+void sim_event_reset(const KfdHwException *e);     /* likewise, of resets */
 void sim_event_forget(void);
 
 /* The packet at a queue's read index: whether there is one that may execute now, how long it takes, and its end. */
@@ -290,6 +304,10 @@ uint64_t sim_packet_duration(const SimQueue *q);
 void sim_packet_retire(SimQueue *q, uint64_t ended_ns);
 bool sim_sdma_is_ready(const SimQueue *q);
 void sim_sdma_retire(SimQueue *q);
+
+/* Resets a GPU; and tells this process of resets, once its engines have stopped. `cause` is KFD_RESET_*. */
+void sim_gpu_reset(SimGpu *g, uint32_t cause);
+void sim_reset_tell(SimProcess *p);
 
 /* Whether there is an engine for it at all. */
 bool sim_queue_is_executed(const SimQueue *q);

@@ -96,6 +96,14 @@ class Ladder(Case):
                 queues.setdefault(int(words[0]), []).append(int(words[3]))
         return queues, maps
 
+    def reset(self):
+        """The GPU hangs, and the driver resets it."""
+        subprocess.run(
+            [sys.executable, "-c", "import ctypes; ctypes.CDLL(None).kfdsim_reset(0, False)"],
+            env={**os.environ, **self.sim, "LD_PRELOAD": KFDSIM},
+            check=True,
+        )
+
     def device(self, name):
         path = next(d[5] for d in self.call("ListDevices") if d[0] == GPU)
         return self.get(name, path, DEVICE)
@@ -129,6 +137,40 @@ class Preemption(Ladder):
         self.assertGreater(self.get("DriverLatency")[3], 0)
         self.give_back(low)
         low.finish()
+
+    def test_reset(self):
+        """What is left of processes whose GPU was reset does not count as running, and the driver is not asked to move
+        it; who comes later is held as ever."""
+        held, low = self.low(token=self.job("other")[0]), self.low()
+        self.take(low)
+        until(held.is_off, "its queues are unmapped, too")
+        self.high.edge(0)
+        until(low.is_on, "its queues are mapped again")
+        self.reset()
+
+        groups = [g[4] for g in self.call("ListGroups")]
+
+        def numbers():
+            return self.hardware()[1], [self.get("RunUSec", g, GROUP) for g in groups]
+
+        def stands_still():
+            before = numbers()
+            for tenant in (low, held):
+                client = self.call("GetClientByPID", "u", tenant.pid)
+                for member in ("Suspend", "Resume"):
+                    self.c.call(NAME, client, CLIENT, member, "")
+            try:
+                states = set(low.get("State") + held.get("State"))
+            except dbus.DBusError:
+                return False  # a queue that the driver refuses is registered anew, as one that only has the gate
+            return states == {"idle"} and numbers() == before
+
+        until(stands_still, "nothing is moved, nor counts as running")
+        later = self.low(token=self.job("later")[0])
+        self.take(later)
+        self.give_back(later)
+        self.assertEqual(low.mapped() + held.mapped(), 0)
+        later.finish()
 
     def test_two_tenants(self):
         """The high client is a real tenant, too, and takes the device for each of its tasks."""

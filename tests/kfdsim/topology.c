@@ -11,14 +11,15 @@
 
 #include "sim.h"
 
-#define SIMD_PER_CU      4U
-#define LOCAL_MEMORY     (UINT64_C(16) << 30)
-#define HEAP_SYSTEM      0U
-#define HEAP_LOCAL       1U /* frame buffer, public */
-#define CACHES           2U
-#define CACHE_DATA_CU    0x9U /* data cache of a compute unit */
-#define LINK_PCIE        2U
-#define CAPABILITY_QUEUE 0x2a200U /* watch points, debugging, and doorbells of type 2.0: those take an AQL index */
+#define SIMD_PER_CU         4U
+#define LOCAL_MEMORY        (UINT64_C(16) << 30)
+#define HEAP_SYSTEM         0U
+#define HEAP_LOCAL          1U /* frame buffer, public */
+#define CACHES              2U
+#define CACHE_DATA_CU       0x9U /* data cache of a compute unit */
+#define LINK_PCIE           2U
+#define CAPABILITY_QUEUE    0x2a200U /* watch points, debugging, and doorbells of type 2.0: those take an AQL index */
+#define CAPABILITY_FIRMWARE 0x20000000U /* for debugging; without it, runtimes do not ask to be told of exceptions */
 
 static int put_link(uint32_t node, uint32_t link, uint32_t to) {
         char name[128];
@@ -78,7 +79,8 @@ static int put_cpu(const SimWorld *w) {
         return r;
 }
 
-static int put_gpu(const SimGpu *g, uint32_t node) {
+static int put_gpu(const SimWorld *w, uint32_t node) {
+        const SimGpu *g = w->gpus + node - 1;
         char name[128];
         (void) snprintf(name, sizeof(name), "topology/nodes/%u/gpu_id", node);
         int r = sim_file_put(name, "%u\n", g->gpu_id);
@@ -106,7 +108,7 @@ static int put_gpu(const SimGpu *g, uint32_t node) {
                         g->n_cus * SIMD_PER_CU, CACHES, 0x80000000U + node * 0x1000U,
                         g->gfx_target_version < 100000 ? 64U : 32U, g->n_cus / 8, SIMD_PER_CU, g->gfx_target_version,
                         g->device_id, g->location, SIM_RENDER_MINOR + node - 1, (unsigned long long) LOCAL_MEMORY,
-                        CAPABILITY_QUEUE, 0x1000ULL + node);
+                        CAPABILITY_QUEUE | (w->options.exceptions ? CAPABILITY_FIRMWARE : 0), 0x1000ULL + node);
         if (r >= 0)
                 r = put_bank(node, HEAP_LOCAL, LOCAL_MEMORY);
         if (r >= 0)
@@ -126,14 +128,15 @@ int sim_topology_write(const SimWorld *w) {
                 r = put_cpu(w);
         for (uint32_t i = 0; r >= 0 && i < w->n_gpus; i++) {
                 char name[64];
-                r = put_gpu(w->gpus + i, i + 1);
+                r = put_gpu(w, i + 1);
                 (void) snprintf(name, sizeof(name), "dri/renderD%u", SIM_RENDER_MINOR + i);
                 if (r >= 0)
                         r = sim_file_put(name, "%s", "");
         }
         if (r >= 0)
                 r = sim_file_put("modules", "amdgpu 1 0 - Live 0x0000000000000000\n") ?:
-                    sim_file_put("module/initstate", "live\n") ?: sim_file_put("module/holders/", "%s", "");
+                    sim_file_put("module/initstate", "live\n") ?: sim_file_put("module/holders/", "%s", "") ?:
+                    sim_file_put("module/parameters/send_sigterm", "0\n");
         if (r >= 0)
                 r = sim_file_put("debug/", "%s", "");
         return r >= 0 ? sim_file_put("devices/", "%s", "") ?: sim_file_put("proc/", "%s", "") : r;

@@ -91,6 +91,10 @@ static int options_parse(SimOptions *o, const char *text) {
                         o->strict = n;
                 else if (value && streq(item, "cwsr"))
                         o->cwsr = n;
+                else if (value && streq(item, "exceptions"))
+                        o->exceptions = n;
+                else if (value && streq(item, "reset-eacces"))
+                        o->reset_eacces = n;
                 else if (value && streq(item, "quantum-us"))
                         o->quantum_ns = n * NSEC_PER_USEC;
                 else if (value && streq(item, "map-us"))
@@ -113,6 +117,7 @@ static int world_make(SimWorld *w) {
         memset(w, 0, sizeof(*w)); /* a process may have ended on the way here */
         w->options = (SimOptions){.strict = true,
                         .cwsr = true,
+                        .reset_eacces = true,
                         .api_minor = 17,
                         .quantum_ns = NSEC_PER_MSEC,
                         .map_ns = 50 * NSEC_PER_USEC,
