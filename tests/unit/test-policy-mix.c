@@ -326,6 +326,36 @@ static void test_min(void **state) {
         assert_int_equal(failed, 0);
 }
 
+/* Programs that prepare each burst on the CPU. Through pauses within Linger= the device is kept, and shares are as
+ * asked for. In longer ones the other works, so that each has at least what it asked for, and the lighter one more. */
+static void test_pauses(void **state) {
+        static const uint64_t pauses_ns[] = {500 * USEC, 900 * USEC, 1500 * USEC, 2500 * USEC};
+        static const double asked[] = {0.75, 0.25};
+
+        for (size_t i = 0; i < ELEMENTSOF(pauses_ns); i++) {
+                double got[2];
+
+                begin();
+                sim.latencies.gap_ns = pauses_ns[i];
+                double alone = (double) sim_alone(SIM_BURST, 100 * USEC, &sim.latencies, 2 * NSEC_PER_SEC) / 2;
+                SimTenant *t[] = {sim_add(&sim, SIM_BURST, 100 * USEC, (PolicySettings){.weight = 300}, NULL),
+                                sim_add(&sim, SIM_BURST, 100 * USEC, (PolicySettings){.weight = 100}, NULL)};
+                sim_run(&sim, WARM_UP);
+                const uint64_t before[] = {t[0]->n_done, t[1]->n_done};
+                sim_run(&sim, SHORT_RUN);
+                for (size_t k = 0; k < 2; k++) {
+                        got[k] = (double) (t[k]->n_done - before[k]) / alone / (SHORT_RUN / NSEC_PER_SEC);
+                        assert_true(got[k] > asked[k] - TOLERANCE);
+                }
+                if (getenv("MIX_VERBOSE"))
+                        print_message("pauses of %" PRIu64 " us: got %4.1f and %4.1f\n", pauses_ns[i] / USEC,
+                                        100 * got[0], 100 * got[1]);
+                if (pauses_ns[i] < sim.config.linger_ns)
+                        assert_true(got[0] < asked[0] + TOLERANCE && got[1] < asked[1] + TOLERANCE);
+                sim_done(&sim);
+        }
+}
+
 static int use_first_come(void **state) {
         share_ns = 0;
         return 0;
@@ -349,6 +379,7 @@ int main(void) {
                         IN_BOTH(test_nested),
                         IN_BOTH(test_max),
                         IN_BOTH(test_min),
+                        IN_BOTH(test_pauses),
                         IN_BOTH(test_min_of_long_kernels),
         };
 
