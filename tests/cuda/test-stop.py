@@ -47,10 +47,19 @@ class App(Program):
 
     def paths(self):
         clients = {c[5] for c in self.case.call("ListClients") if c[1] == self.pid}
-        return [q[4] for q in self.case.call("ListQueues") if self.case.get("Client", q[4], QUEUE) in clients]
+        return [q[4] for q in self.case.call("ListQueues") if self.of(q[4], "Client") in clients]
 
     def get(self, name):
-        return {self.case.get(name, p, QUEUE) for p in self.paths()}
+        return {self.of(p, name) for p in self.paths()}
+
+    def of(self, path, name):
+        """Returns a property of a queue; None if the program has registered it anew since it was listed."""
+        try:
+            return self.case.get(name, path, QUEUE)
+        except dbus.DBusError as e:
+            if e.name != "org.freedesktop.DBus.Error.UnknownObject":
+                raise
+            return None
 
     def disabled(self):
         """Returns the numbers of channels that are disabled not at all, once, and twice."""

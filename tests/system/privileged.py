@@ -35,11 +35,7 @@ class Tenant(inside.Client):
     def __init__(self, environment, *program):
         preload = [f"--setenv={k}={v}" for k, v in environment.items()]
         super().__init__(
-            "--property=User=daemon",
-            "--property=UMask=0000",
-            "--setenv=XSCHED_PRIORITY=-10",
-            *preload,
-            program=program,
+            "--property=User=daemon", "--property=UMask=0000", "--setenv=XSCHED_PRIORITY=-10", *preload, program=program
         )
 
     def pid(self):

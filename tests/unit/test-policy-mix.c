@@ -344,7 +344,7 @@ static void test_pauses(void **state) {
                 const uint64_t before[] = {t[0]->n_done, t[1]->n_done};
                 sim_run(&sim, SHORT_RUN);
                 for (size_t k = 0; k < 2; k++) {
-                        got[k] = (double) (t[k]->n_done - before[k]) / alone / (SHORT_RUN / NSEC_PER_SEC);
+                        got[k] = (double) (t[k]->n_done - before[k]) / alone / ((double) SHORT_RUN / NSEC_PER_SEC);
                         assert_true(got[k] > asked[k] - TOLERANCE);
                 }
                 if (getenv("MIX_VERBOSE"))
