@@ -176,16 +176,19 @@ def measure(service, tenants, seconds, look=None):
     sleep_until(begin)
     if look:
         look()
-    before = service.groups()
+    asked, before = time.monotonic_ns(), service.groups()
     # Made before the tenants end: otherwise their work meanwhile would be missing in one number and not in the other.
     sleep_until(end - 1000000)
-    after = service.groups()
+    asked, after = time.monotonic_ns() - asked, service.groups()
     if look:
         look()
     done = {t: json.loads(t.line()) for t in tenants}
 
     def ran(t):
-        return (after[t.group]["run_usec"] - before[t.group]["run_usec"]) / 1e6 if t.group in after else 0
+        """Of the time between the two questions, as a part of the window: we may lose our CPU before one of them."""
+        if t.group not in after:
+            return 0
+        return (after[t.group]["run_usec"] - before[t.group]["run_usec"]) / 1e6 * seconds / (asked / 1e9)
 
     of_turns = turns_of(tenants)
     return {
