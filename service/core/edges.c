@@ -53,8 +53,9 @@ void edge_mark(Queue *q, uint64_t now) {
         (void) take_flight(q, read_stamps(q).launched, now);
 }
 
-/* Notes time that the policy has counted since the verdict run while the queue had nothing in flight: the hand-over. */
-static void note_handover(Queue *q, const Stamps *s, bool ready, uint64_t now) {
+/* Notes time that the policy has counted since the verdict run while the queue had nothing in flight: the hand-over.
+ * `told`: where the queue was idle in between, the policy is told that (look_between()). */
+static void note_handover(Queue *q, const Stamps *s, bool ready, bool told, uint64_t now) {
         Entity *e = q->entity;
         uint64_t given = q->given_ns;
 
@@ -63,7 +64,8 @@ static void note_handover(Queue *q, const Stamps *s, bool ready, uint64_t now) {
         q->given_ns = 0;
         /* The counted time includes other queues of the entity, and this queue's flight does not: leave out hand-overs
          * in which another queue woke. */
-        if (!e || e->n_wakes != q->given_wakes || s->launched <= given || s->launched > now || s->ready > given)
+        if (!e || e->n_wakes != q->given_wakes || s->launched <= given || s->launched > now ||
+                        (told && s->ready > given))
                 return;
 
         /* For idle time after the last launch the policy is told separately. */
@@ -84,7 +86,7 @@ void edge_verdict(Queue *q, bool run, uint64_t now) {
         const Stamps s = read_stamps(q);
 
         if (q->given_ns != 0)
-                note_handover(q, &s, q->ready, now);
+                note_handover(q, &s, q->ready, false, now);
         (void) take_flight(q, s.launched, now);
         q->given_ns = 0;
         if (!run || !q->ready || !q->entity || page_slot_read_in_flight(q->page_slot) > 0)
@@ -169,7 +171,7 @@ static void look(Queue *q) {
         if (q->stalled)
                 stall_end(q);
         if (q->given_ns != 0)
-                note_handover(q, &s, ready, now);
+                note_handover(q, &s, ready, true, now);
         if (s.drained > mark && (s.ready > mark || q->quick.is))
                 look_between(q, &s, ready, mark, flight, now);
         if (ready && !q->ready) {

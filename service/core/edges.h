@@ -17,9 +17,10 @@
  * a GPU then switches from one process to the other, which a client reports when it knows (xsched_queue_started()). The
  * same holds between the end of a launch and the start of the next one that waited for room. Together this is 3 to 8 %
  * of short turns. The page's count of time in flight says how much it was, from the verdict until the queue is held, is
- * idle, or is looked at after its first launch; only where no other queue of the entity had work since, and the queue
- * was not idle in between. Of that, at most EDGE_GAP_MAX is reported as kept instead of run. It still counts for the
- * share and for Max=, because the device was taken. Time that was already reported as run is not changed.
+ * idle, or is looked at after its first launch; only where no other queue of the entity had work since, and the policy
+ * is not told that the queue was idle in between. Of that, at most EDGE_GAP_MAX is reported as kept instead of run. It
+ * still counts for the share and for Max=, because the device was taken. Time that was already reported as run is not
+ * changed.
  */
 
 #include "client.h"
