@@ -178,8 +178,8 @@ class Changes(unittest.TestCase):
         self.assertEqual(p.stdout, "False False False\n")
 
 
-class Scheduled(Case):
-    """Verdicts of a real service."""
+class ScheduledCase(Case):
+    """Programs under a real service."""
 
     def start(self, how, usec, *others, **more):
         env = environment(*others, LAYER, libraries=[LIBRARY], XSCHED_BUS_ADDRESS=self.bus.address, **more)
@@ -209,6 +209,10 @@ class Scheduled(Case):
 
     def launches(self, queue):
         return self.get("Submitted", f"{PATH}/queue/{queue['id']}", QUEUE)
+
+
+class Scheduled(ScheduledCase):
+    """Verdicts of a real service."""
 
     def test_registered_suspended_and_resumed(self):
         p = self.start("deep", 500)
@@ -272,6 +276,8 @@ class Scheduled(Case):
         p.stdout.readline()
         self.assertIn("without libxsched-cuda.so: what it launches is not scheduled", self.check(p))
 
+
+class Shares(ScheduledCase):
     def test_shares(self):
         """Two programs that seldom wait for the device share it 3:1, by their completed work."""
         programs = [self.start("deep", 2000), self.start("deep", 2000)]
