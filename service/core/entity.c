@@ -70,6 +70,7 @@ int entity_new(Device *d, EntityKind kind, Group *g, Client *c, const PolicySett
         entity_join_alike(e);
         DL_APPEND2(g->entities, e, group_prev, group_next);
         d->n_entities++;
+        d->nobody_below = MIN(d->nobody_below, settings->priority);
         count_gangs(d, settings->gang);
         *ret = TAKE_PTR(e);
         return 0;
@@ -310,6 +311,7 @@ void entity_configure(Entity *e, const PolicySettings *settings) {
         bool reach = e->settings.preemption != settings->preemption || e->settings.gang != settings->gang;
         count_gangs(e->device, (unsigned) settings->gang - (unsigned) e->settings.gang);
         e->settings = *settings;
+        e->device->nobody_below = MIN(e->device->nobody_below, settings->priority);
         e->device->forecast_stale = true;
         if (reach) {
                 ladder_resolve(e);

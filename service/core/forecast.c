@@ -91,14 +91,21 @@ static void expect_next(Forecast *f, uint64_t at) {
         f->due_last = MAX(f->beat_at, at + f->period_ns);
 }
 
+/* Of equals nobody yields. */
+static bool may_have_others_yield(const Entity *e) {
+        return e->settings.priority > e->device->nobody_below;
+}
+
 void forecast_came(Entity *e, uint64_t at) {
         Forecast *f = &e->forecast;
         uint64_t gap = ns_sub(at, f->came_at);
 
         if (f->came_at > 0 && gap < FORECAST_PERIOD_MIN_NS)
                 return;
-        f->n_visits += f->due_at > 0 || f->hinted_at > 0;
-        f->n_expected += (f->due_at > 0 || f->hinted_at > 0) && e->device->yields_below >= e->settings.priority;
+        if ((f->due_at > 0 || f->hinted_at > 0) && may_have_others_yield(e)) {
+                f->n_visits++;
+                f->n_expected += e->device->yields_below >= e->settings.priority;
+        }
         bool known = f->came_at > 0 && forecast_learn(f, gap, &f->period_ns, &f->spread_ns);
         f->came_at = at;
         f->hinted_at = 0;
@@ -184,16 +191,20 @@ void forecast_heard(Queue *q, uint64_t at) {
 }
 
 static void device_yield(Device *d, int below) {
+        bool any = false;
         Entity *e;
 
         d->yields_below = below;
         DL_FOREACH2(d->entities, e, device_next) {
                 bool yields = e->settings.priority < below;
+                any |= yields;
                 if (e->yields == yields)
                         continue;
                 e->yields = yields;
                 entity_words_changed(e);
         }
+        if (!any)
+                d->nobody_below = MAX(d->nobody_below, below);
 }
 
 void forecast_turn(Device *d, uint64_t now) {
@@ -203,7 +214,7 @@ void forecast_turn(Device *d, uint64_t now) {
 
         if (device_forecasts(d))
                 DL_FOREACH2(d->forecasts, e, forecast.after) {
-                        if (!window_of(e, now, &open, &close))
+                        if (!may_have_others_yield(e) || !window_of(e, now, &open, &close))
                                 continue;
                         if (now >= open)
                                 below = MAX(below, e->settings.priority);

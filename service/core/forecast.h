@@ -30,6 +30,8 @@
  * on both sides, until the entity has come. The limit is the same, of the time since the entity came, or since a hint
  * expected it, whichever is later; a hint beyond it is not taken. One that comes late for its window opens it at once.
  *
+ * Where no entity has a lower priority, nobody yields: no windows are made.
+ *
  * At most FORECAST_MAX entities of a device have forecasts at a time.
  */
 

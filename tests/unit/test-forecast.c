@@ -326,6 +326,35 @@ static void test_who_goes_is_forgotten(void **state) {
         two_done(&t);
 }
 
+/* Of equals nobody yields, so nothing is due for them, until there is one below them. */
+static void test_equals(void **state) {
+        Two t = two_make(10);
+        uint64_t due = now_ns();
+
+        for (unsigned i = 0; i < 2 * FORECAST_GAPS; i++, due += PERIOD_NS) {
+                (void) pass_until(&t, due);
+                begin(t.h);
+                own_clock_pass(WORK_NS);
+                finish(t.h);
+        }
+        assert_true(t.h->entity->forecast.listed);
+        (void) pass_until(&t, due - 10 * NSEC_PER_USEC);
+        assert_int_equal(t.d->forecast_at, NSEC_INFINITY);
+        assert_int_equal(t.d->yields_below, POLICY_LEVEL_NONE);
+        assert_false(t.l->entity->yields);
+
+        Process lower = join(t.m, "/lower", 0);
+        const Queue *q = queue(&lower, "d", 0);
+        begin(t.h);
+        own_clock_pass(WORK_NS);
+        finish(t.h);
+        (void) pass_until(&t, due + PERIOD_NS);
+        assert_true(q->entity->yields && held(q));
+        assert_false(t.l->entity->yields);
+        leave(&lower);
+        two_done(&t);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                         cmocka_unit_test(test_periods),
@@ -339,6 +368,7 @@ int main(void) {
                         cmocka_unit_test(test_nobody_else_yields),
                         cmocka_unit_test(test_linger_turns_it_off),
                         cmocka_unit_test(test_who_goes_is_forgotten),
+                        cmocka_unit_test(test_equals),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
