@@ -103,7 +103,22 @@ def render_load(record):
         "32 % of a core at 28,700 events/s with one client (11 us each), 56 % at 10,800 tasks/s with 48 idle ones (52 "
         "us a task).\n\n"
     )
-    return text + table(head, rows) + "\n" + provenance(record)
+    return text + load_aim(record["data"]) + table(head, rows) + "\n" + provenance(record)
+
+
+LOAD_AIM_PERCENT = 5
+
+
+def load_aim(data):
+    text = f"The aim is less than {LOAD_AIM_PERCENT} % of a core. "
+    for spread, case in ((False, "With one client that drives"), (True, "Where all are active")):
+        percents = [d["cpu_percent"] for d in data if d["spread"] == spread]
+        if not percents:
+            continue
+        met = sum(p < LOAD_AIM_PERCENT for p in percents)
+        says = {0: "it is not met", len(percents): "it is met"}.get(met, f"it is met in {met} of {len(percents)} rows")
+        text += f"{case} {says}: {min(percents):.1f} to {max(percents):.1f} %. "
+    return text.rstrip() + "\n\n"
 
 
 def render_orderings(record):
