@@ -101,6 +101,8 @@ class Mixes(unittest.TestCase):
 if __name__ == "__main__":
     if "XSCHED_BUS_ADDRESS" in os.environ:
         unittest.main(verbosity=2)
+    # Meson's, which leads to another libxsched, of other tests.
+    os.environ.pop("LD_LIBRARY_PATH", None)
     with tempfile.TemporaryDirectory() as directory:
         os.environ.update(OCL_ICD_VENDORS=os.environ["PACED_OPENCL"], PACED_DEVICE=f"{directory}/device")
         # start_new_session: the kernel schedules a session as a whole (autogroup).
