@@ -114,15 +114,18 @@ static void thing_end(Thing *t) {
         free(t);
 }
 
+static Name *name_first_child(const Name *n) {
+        for (Name *c = fake_rm_names; c; c = c->next)
+                if (c != n && c->client == n->client && c->parent == n->id)
+                        return c;
+        return NULL;
+}
+
 static void name_end(Name *n) {
-        for (bool more = true; more;) {
-                more = false;
-                for (Name *c = fake_rm_names; c && !more; c = c->next)
-                        if (c != n && c->client == n->client && c->parent == n->id) {
-                                name_end(c);
-                                more = true;
-                        }
-        }
+        Name *child;
+
+        while ((child = name_first_child(n)))
+                name_end(child);
         for (Name **p = &fake_rm_names; *p; p = &(*p)->next)
                 if (*p == n) {
                         *p = n->next;
