@@ -81,13 +81,14 @@ void kfd_fault_forget_event(const void *arg, size_t size) {
 static bool look_at(const KfdEventData *d, uint32_t n) {
         bool new = false;
 
-        for (uint32_t i = 0; i < n; i++)
+        for (uint32_t i = 0; i < n; i++) {
                 if (d[i].event_id == 0)
                         continue;
-                else if (list_has(memory_events, EVENTS_MAX, d[i].event_id))
+                if (list_has(memory_events, EVENTS_MAX, d[i].event_id))
                         new |= d[i].memory.gpu_id != 0 && list_add(faulted, GPUS_MAX, d[i].memory.gpu_id);
                 else if (list_has(reset_events, EVENTS_MAX, d[i].event_id))
                         new |= d[i].hw.gpu_id != 0 && !atomic_exchange(&was_reset, true);
+        }
         return new;
 }
 
