@@ -17,6 +17,7 @@ Runs inside of xsched-session. PROGRAM is mix-tenant. Each SUBSET takes a few mi
   --seconds=S   no mix is longer than S seconds
   --limit=S     no mix of a subset begins more than S seconds after its first
   --part=I/N    every Nth mix only, beginning with number I, as for several GPUs at once
+  --only=FILE   only the mixes that FILE names, one a line, as "300:100: 5 us deep, 1.2 ms sync"
 The figures of mixes that were not measured stay as they were.
 
 On a GPU, and on the paced device, what a tenant does alone is measured without the layer, so that nothing of ours is in
@@ -37,6 +38,7 @@ import traceback
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../lib"))
 import mix  # noqa: E402
+import mix_table  # noqa: E402
 from mix import KINDS, Kind  # noqa: E402
 
 LONG = 10
@@ -72,6 +74,7 @@ LIMITED = [Kind(100, "deep"), Kind(1200, "sync"), Kind(10000, "deep")]
 class Options:
     def __init__(self, arguments):
         self.seconds, self.pairs, self.limit, self.part, self.words = LONG, SHORT, None, (0, 1), []
+        self.only = None  # names of mixes
         for a in arguments:
             key, _, value = a.partition("=")
             if key == "--quick":
@@ -84,11 +87,11 @@ class Options:
                 self.limit = float(value)
             elif key == "--part":
                 self.part = tuple(map(int, value.split("/")))
+            elif key == "--only":
+                with open(value, encoding="utf-8") as f:
+                    self.only = f.read().splitlines()
             else:
                 self.words.append(a)
-
-    def is_partial(self):
-        return self.limit is not None or self.part != (0, 1)
 
 
 class Bench:
@@ -103,7 +106,7 @@ class Bench:
         self.only = only  # pairs that have a kernel of this length
         self.tenants, self.unwatched = {}, {}  # by (kind, place); by kind
         self.alone, self.watched = {}, {}  # by kind: [(when, measurement)], [measurement]
-        self.n_mixes, self.began = 0, time.monotonic()
+        self.n_mixes, self.n_left_out, self.began = 0, 0, time.monotonic()
 
     def tenant(self, kind, place, cgroups=None):
         """Returns the tenant of this kind in this place. It is started once, and idles between mixes."""
@@ -138,16 +141,20 @@ class Bench:
             if not kinds or kind in kinds:
                 self.measure_watched(tenant)
 
-    def is_left_out(self):
+    def is_left_out(self, name):
+        """Whether a mix is not to be measured, or is another part's."""
+        options = self.options
+        late = options.limit is not None and time.monotonic() - self.began > options.limit
+        if late or (options.only is not None and name not in options.only):
+            self.n_left_out += 1
+            return True
         self.n_mixes += 1
-        first, apart = self.options.part
-        late = self.options.limit is not None and time.monotonic() - self.began > self.options.limit
-        return (self.n_mixes - 1) % apart != first or late
+        return (self.n_mixes - 1) % options.part[1] != options.part[0]
 
     def mix(self, what, seconds, kinds, asked, settings, limit=None, places=range(9)):
         """Measures a mix. `asked` is the part of the device that each tenant is to have; with `limit`, only the tenant
         of that index counts."""
-        if self.is_left_out():
+        if self.is_left_out(mix_table.name_of(what, kinds)):
             return
         tenants = [self.tenant(k, place) for place, k in zip(places, kinds)]
         seconds = min(seconds, self.options.seconds)
@@ -164,7 +171,7 @@ class Bench:
             when = None
             mixed = mix.mix(self.session, tenants, settings, seconds, ALONE)
         self.rows.append((what, asked, limit, when, mixed))
-        print(f"{self.subset}: {len(self.rows)} {what}: {', '.join(map(str, kinds))}", file=sys.stderr, flush=True)
+        print(f"{self.subset}: {len(self.rows)} {mix_table.name_of(what, kinds)}", file=sys.stderr, flush=True)
 
     def alone_at(self, when):
         """Returns what each kind did alone: the last time before, and the first time after."""
@@ -210,7 +217,8 @@ class Bench:
     def result(self):
         return {
             "subset": self.subset,
-            "part": self.only is not None or self.options.is_partial(),
+            "part": self.only is not None or self.n_left_out > 0 or self.options.part != (0, 1),
+            "left_out": self.n_left_out,
             "rows": [self.row(*r) for r in self.rows],
             "kernels": {str(usec): k["ns"] for usec, k in self.session.kernels.items()},
             "alone": {str(k): statistics.mean(a.rate for _, a in found) for k, found in self.alone.items()}

@@ -17,6 +17,8 @@ measured again. Without NAME, all benchmarks are run; --list prints their names.
                    device (tests/opencl/paced-device.h)
   --mix-option=OPTION
                    passed on to bench-mix.py, as --limit=S; may be repeated
+  --mix-again=NAME only those mixes of the subsets that the result NAME (mix-nvidia-h200) has farther off than 3 %
+  --gpus=N         divide the mixes among so many of NVIDIA's GPUs, which are measured at once
   --demo=OPTION    passed on to xsched-demo; may be repeated
   --cuda=OPTION    passed on to bench-cuda.py; may be repeated
   --examples=DIR   XSched's own examples, compiled by nvcc: see bench-examples.py
@@ -44,6 +46,7 @@ import textwrap
 
 import cuda_table
 import fleet_table
+import mix_parts
 import study_table
 from document import INTRODUCTION, SECTIONS
 from mix_table import merged, misses, write_plots
@@ -64,7 +67,7 @@ class Options:
         self.output = os.path.join(ROOT, "BENCHMARKS.md")
         self.render = self.quick = self.list = False
         self.low = None
-        self.mix, self.mix_words = ["few"], []
+        self.mix, self.mix_words, self.mix_again, self.gpus = ["few"], [], "", 0
         self.demo, self.cuda = [], []
         self.examples, self.llama = "", []
         self.tag = ""
@@ -85,6 +88,10 @@ class Options:
                 self.mix = value.split(",")
             elif key == "--mix-option":
                 self.mix_words.append(value)
+            elif key == "--mix-again":
+                self.mix_again = value
+            elif key == "--gpus":
+                self.gpus = int(value)
             elif key == "--demo":
                 self.demo.append(value)
             elif key == "--llama":
@@ -304,21 +311,43 @@ def run_apart(name, *command):
     the command, its data, and the name for this device."""
     command = ["setsid", "--wait", *command]
     data = json.loads(run(command))
-    return command, data, f"{name}-" + (slug(data["device"]) if data["gpu"] else "cpu")
+    return command, data, named(name, data)
+
+
+def named(name, data):
+    return f"{name}-" + (slug(data["device"]) if data["gpu"] else "cpu")
 
 
 def run_mix(options):
-    quick = ["--quick"] if options.quick else []
-    words = [*quick, *options.mix_words, f"{options.build}/tests/opencl/mix-tenant", *options.mix]
-    command, data, name = run_apart(
-        "mix",
-        f"{options.build}/tools/xsched-session",
-        f"--config={HERE}/bench.conf",
-        "--",
-        "python3",
-        f"{HERE}/bench-mix.py",
-        *words,
-    )
+    program = [f"{HERE}/bench-mix.py", *(["--quick"] if options.quick else []), *options.mix_words]
+    if options.mix_again:
+        names = mix_parts.names_again(os.path.join(options.results, options.mix_again + ".json"), options.mix)
+        if not names:
+            print("no mix is farther off than 3 %: mix is left out", file=sys.stderr)
+            return
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8") as f:
+            f.write("\n".join(names))
+            f.flush()
+            run_mixes(options, [*program, f"--only={f.name}"])
+    else:
+        run_mixes(options, program)
+
+
+def run_mixes(options, program):
+    session = [f"{options.build}/tools/xsched-session", f"--config={HERE}/bench.conf", "--", "python3"]
+    words = [f"{options.build}/tests/opencl/mix-tenant", *options.mix]
+    if options.gpus:
+        commands = [
+            ["setsid", "--wait", *session, *program, f"--part={i}/{options.gpus}", *words] for i in range(options.gpus)
+        ]
+        print("+", options.gpus, "times, with a --part each:", *shown(commands[0]), file=sys.stderr, flush=True)
+        command, parts = commands[0], mix_parts.run(commands)
+        if not parts:
+            raise Failure("each part failed")
+        data = mix_parts.joined(parts, len(parts) == options.gpus)
+        name = named("mix", data)
+    else:
+        command, data, name = run_apart("mix", *session, *program, *words)
     for subset in data["subsets"]:
         subset["measured"] = f"{datetime.date.today().isoformat()} at {source_version()}"
     missed = misses(data)

@@ -22,6 +22,14 @@ def kind_text(kind):
     return (f"{usec} us" if usec < 100 else f"{usec / 1000:g} ms") + " " + pattern
 
 
+def name_of(what, kinds):
+    return f"{what}: {', '.join(map(kind_text, kinds))}"
+
+
+def name(row):
+    return name_of(row["what"], row["kinds"])
+
+
 def shares(parts):
     whole = sum(parts)
     return [p / whole if whole else 0 for p in parts]
@@ -126,7 +134,7 @@ def joined(values):
 def cells_of(r):
     stamped = held(r) is not None
     return [
-        f"{r['what']}: {', '.join(map(kind_text, r['kinds']))}",
+        name(r),
         joined(r["asked"][i] for i in looked_at(r)),
         joined(got(r)[i] for i in looked_at(r)),
         f"{100 * off(r):+.1f}",
@@ -309,9 +317,9 @@ def panel(subset, top):
     for n, r in enumerate(rows):
         x = LEFT + (n + 0.5) * width
         mark = "good" if off(r) <= WITHIN else "bad"
-        name = f"{r['what']}: {', '.join(map(kind_text, r['kinds']))}: asked {joined(r['asked'])}, got {joined(got(r))}"
+        text = f"{name(r)}: asked {joined(r['asked'])}, got {joined(got(r))}"
         dots = "".join(f'<circle cx="{x:.1f}" cy="{y(got(r)[i] - r["asked"][i]):.1f}" r="2.6"/>' for i in looked_at(r))
-        out.append(f'<g class="{mark}"><title>{html.escape(name)}</title>{dots}</g>')
+        out.append(f'<g class="{mark}"><title>{html.escape(text)}</title>{dots}</g>')
     worst = rows[-1]
     out.append(
         f'<text x="{WIDTH - RIGHT}" y="{top + PANEL + 16}" text-anchor="end" class="small">worst: '
@@ -350,8 +358,7 @@ def misses(data):
     """Returns the mixes that are farther off than their bound, as texts."""
     rows = [r for s in data["subsets"] for r in s["rows"] if held(r) and expected(r)]
     return [
-        f"{r['what']}: {', '.join(map(kind_text, r['kinds']))}: asked {joined(r['asked'])}, got {joined(got(r))}, "
-        f"by time {joined(shares(held(r)))}"
+        f"{name(r)}: asked {joined(r['asked'])}, got {joined(got(r))}, " f"by time {joined(shares(held(r)))}"
         for r in rows
         if not is_kept(r)
     ]
@@ -366,7 +373,7 @@ def merged(path, data):
     except OSError:
         old = []
     new = {s["subset"]: s for s in old}
-    for s in data["subsets"]:
+    for s in (s for s in data["subsets"] if s["rows"]):
         before = new.get(s["subset"]) if s.pop("part", False) else None
         rows = {(r["what"], str(r["kinds"])): r for r in [*(before["rows"] if before else []), *s["rows"]]}
         if before and before.get("measured"):

@@ -1,13 +1,16 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """tests/bench/mix_table.py: which measured shares are farther off than their bound, and what accounted time is
-compared with"""
+compared with; mix_parts.py: what was measured in parts is as if it had been at once"""
 
+import json
 import os
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../bench"))
+import mix_parts
 import mix_table
 
 
@@ -81,6 +84,36 @@ class Table(unittest.TestCase):
         older = row(AS_ASKED, parts=(0.1, 0.9))
         older["turns"] = None
         self.assertEqual(mix_table.misses({"subsets": [{"rows": [older]}]}), [])
+
+
+def part(subset, rows, left_out=0, alone=None):
+    return {
+        "device": "a",
+        "subsets": [{"subset": subset, "part": True, "left_out": left_out, "rows": rows, "alone": alone}],
+    }
+
+
+class Parts(unittest.TestCase):
+    def test_joined(self):
+        parts = [part("300", [row(AS_ASKED, what="a")], alone={"x": 1}), part("300", [row(AS_ASKED)], alone={"y": 2})]
+        joined = mix_parts.joined(parts, True)
+        self.assertEqual([r["what"] for r in joined["subsets"][0]["rows"]], ["a", "300:100"])
+        self.assertFalse(joined["subsets"][0]["part"], "all mixes were measured, so none that was before stays")
+        self.assertEqual(joined["subsets"][0]["alone"], {"x": 1, "y": 2})
+        self.assertTrue(mix_parts.joined(parts[:1], False)["subsets"][0]["part"], "a part failed")
+        parts.append(part("300", [row(AS_ASKED)], left_out=1))
+        self.assertTrue(mix_parts.joined(parts, True)["subsets"][0]["part"])
+        self.assertEqual(mix_parts.joined([part("300", [])], True)["subsets"], [])
+
+    def test_again(self):
+        far = row(AS_ASKED, parts=(0.60, 0.35), what="far")
+        counted = row(AS_ASKED, accounted=(0.79, 0.2), what="counted")
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8") as f:
+            json.dump({"data": part("300", [row(AS_ASKED), far, counted])}, f)
+            f.flush()
+            names = [f"{what}: 5 us deep, 1.2 ms deep" for what in ("far", "counted")]
+            self.assertEqual(mix_parts.names_again(f.name, ["300"]), names)
+            self.assertEqual(mix_parts.names_again(f.name, ["900"]), [])
 
 
 if __name__ == "__main__":
