@@ -66,6 +66,7 @@ static void reset_tail(OpenclQueue *q) {
         q->n_told = q->n_trusted = 0;
         q->untold_ns = 0;
         q->told_seq = q->last_seq;
+        q->paused_ns = 0;
         q->newest_ns = 0;
 }
 

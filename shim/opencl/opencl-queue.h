@@ -120,6 +120,7 @@ struct OpenclQueue {
         bool arm;                     /* the next harvest arms the idle sentinel, tail or not */
         uint32_t n_told;              /* idle ends that the application's waits have told */
         uint64_t told_seq;            /* the newest launch at that time */
+        uint64_t paused_ns;           /* pauses since then whose begin no wait told */
         uint64_t untold_ns;           /* when an end was found that no wait had told; 0: the last was told */
         uint32_t n_trusted;           /* looks that relied on a wait to report the end */
 

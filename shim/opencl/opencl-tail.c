@@ -16,6 +16,7 @@
 #define EVERY_MAX     64U                   /* launches between two events at most */
 #define TINY_NS       (10 * NSEC_PER_USEC)  /* the host needs about as long for a launch and an eighth of an event */
 #define PAUSE_NS      (1 * NSEC_PER_MSEC)   /* a pause of this length is no chance */
+#define GAP_NS        TINY_NS               /* pauses between launches that are not the application's, on average */
 #define LONG_NS       (500 * NSEC_PER_USEC) /* a longer launch may have an event: its cost does not matter */
 
 static bool is_on(OpenclQueue *q) {
@@ -75,11 +76,29 @@ bool opencl_tail_takes(OpenclQueue *q, uint64_t kind) {
         return atomic_load_explicit(&q->since_point, memory_order_relaxed) + 1 < every;
 }
 
+static void count_anew(OpenclQueue *q) {
+        q->told_seq = q->last_seq;
+        q->paused_ns = 0;
+}
+
 static void note_told(OpenclQueue *q, uint64_t n) {
         q->n_told = (uint32_t) MIN(q->n_told + n + (q->last_seq - q->told_seq) / MANY, (uint64_t) TOLD_MIN);
-        q->told_seq = q->last_seq;
+        count_anew(q);
         if (q->n_told == TOLD_MIN && !atomic_load_explicit(&q->tail, memory_order_relaxed))
                 atomic_store(&q->tail, true);
+}
+
+/* Without a tail a launch may cost the host more than it costs the device, so that the queue is empty after each: then
+ * it is not the application that lets it rest. */
+void opencl_tail_note_busy(OpenclQueue *q) {
+        uint64_t n = q->last_seq - q->told_seq;
+
+        if (n < (uint64_t) MANY * TOLD_MIN)
+                return;
+        if (q->paused_ns / n < GAP_NS)
+                note_told(q, 0);
+        else
+                count_anew(q);
 }
 
 void opencl_tail_note_idle(OpenclQueue *q, bool told) {
@@ -88,31 +107,33 @@ void opencl_tail_note_idle(OpenclQueue *q, bool told) {
         q->untold_ns = told || held ? 0 : now_ns();
         if (told)
                 note_told(q, 1);
-}
-
-void opencl_tail_note_busy(OpenclQueue *q) {
-        if (q->last_seq - q->told_seq >= (uint64_t) MANY * TOLD_MIN)
-                note_told(q, 0);
+        else
+                opencl_tail_note_busy(q);
 }
 
 /* Called under the lock. The queue was idle, and no wait would have reported it. Once may be chance (a thread that lost
  * its CPU), so the tail ends the second time. */
 void opencl_tail_note_rest(OpenclQueue *q) {
         q->n_told -= MIN(q->n_told, TOLD_MIN / 2);
-        q->told_seq = q->last_seq;
+        count_anew(q);
         if (q->n_told == 0)
                 atomic_store(&q->tail, false);
 }
 
+/* A launch that waited at the gate says nothing about the application: it came earlier. */
 void opencl_tail_note_begin(OpenclQueue *q, uint64_t now) {
-        if (q->untold_ns != 0 && ns_sub(now, q->untold_ns) >= PAUSE_NS)
-                opencl_tail_note_rest(q);
+        uint64_t pause = q->untold_ns != 0 && !atomic_load(&q->was_held) ? ns_sub(now, q->untold_ns) : 0;
+
         q->untold_ns = 0;
+        if (pause >= PAUSE_NS)
+                opencl_tail_note_rest(q);
+        else
+                q->paused_ns += pause;
 }
 
 /* Called under the lock. From here on launches have events and sentinels. */
 void opencl_tail_stop(OpenclQueue *q) {
         atomic_store(&q->tail, false);
         q->n_told = 0;
-        q->told_seq = q->last_seq;
+        count_anew(q);
 }

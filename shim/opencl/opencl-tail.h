@@ -11,7 +11,7 @@
  * event; so does the event of a later launch.
  *
  * A queue has a tail when its application's own waits have reported the last four ends of work in flight (or fewer ends
- * of many launches), or when it has had work in flight for a thousand launches, for which an end that is noticed a
+ * of many launches), or when it has launched a thousand times with hardly a pause, for which an end that is noticed a
  * millisecond late costs nothing; and when its launches are short. It loses the tail when it was found at rest twice
  * without a waiting thread, or when the bound is so low that each completion has to be known. The end of a held queue
  * does not count, because it says nothing about the application.

@@ -291,6 +291,46 @@ static void test_always_busy(void **state) {
         release(q);
 }
 
+/* An end was found that no wait had told, and the next launch came so long after it. */
+static void pause_after_one(OpenclQueue *q, uint64_t pause_ns) {
+        (void) pthread_mutex_lock(&q->lock);
+        q->last_seq++;
+        opencl_tail_note_idle(q, false);
+        opencl_tail_note_begin(q, q->untold_ns + pause_ns);
+        (void) pthread_mutex_unlock(&q->lock);
+}
+
+/* Without a tail each launch is over before the host has made the next: many in a row have a tail, as if they had been
+ * in flight together. An application that lets the device wait in between is another case. */
+static void test_over_before_the_next(void **state) {
+        const uint64_t pauses_ns[] = {5 * NSEC_PER_USEC, 15 * NSEC_PER_USEC};
+
+        for (size_t i = 0; i < ELEMENTSOF(pauses_ns); i++) {
+                cl_command_queue q = queue(0);
+                for (int n = 1; n <= 3000; n++) {
+                        pause_after_one(opencl_queue_find(q), pauses_ns[i]);
+                        assert_int_equal(has_tail(q), i == 0 && n >= 1024);
+                }
+                release(q);
+        }
+}
+
+/* The application's launch waited at the gate: that was no pause of its own. */
+static void test_gate_is_no_pause(void **state) {
+        cl_command_queue q = waiting_queue(0);
+        OpenclQueue *record = opencl_queue_find(q);
+
+        atomic_store(&record->was_held, true);
+        for (int i = 0; i < 5; i++)
+                pause_after_one(record, 20 * NSEC_PER_MSEC);
+        assert_true(has_tail(q));
+        atomic_store(&record->was_held, false);
+        for (int i = 0; i < 2; i++)
+                pause_after_one(record, 20 * NSEC_PER_MSEC);
+        assert_false(has_tail(q));
+        release(q);
+}
+
 /* Turns of other clients end the launches in flight time and again: the queue does not count as at rest. */
 static void test_held_is_no_rest(void **state) {
         cl_command_queue q = waiting_queue(0);
@@ -518,6 +558,8 @@ int main(void) {
                         T(test_held),
                         T(test_held_is_no_rest),
                         T(test_always_busy),
+                        T(test_over_before_the_next),
+                        T(test_gate_is_no_pause),
                         T(test_release_closes),
                         T(test_no_marker),
                         T(test_lost_device),
