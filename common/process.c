@@ -14,6 +14,7 @@
 
 #define STAT_SIZE   1024U
 #define STATUS_SIZE 4096U
+#define FDINFO_SIZE 512U
 
 static int read_file(const char *path, char *buf, size_t size) {
         _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -124,6 +125,24 @@ int process_tracer(pid_t pid, pid_t *ret) {
 
 int process_fd_size(pid_t pid, int *ret) {
         return status_number(pid, "\nFDSize:", ret);
+}
+
+/* Lines "pos:\t0", "flags:\t0100002", "mnt_id:\t24" and "ino:\t9", and others that depend on the file. */
+int process_fd(pid_t pid, int fd, ProcessFd *ret) {
+        char path[64], buf[FDINFO_SIZE] = "";
+        unsigned long inode;
+        int mount;
+        unsigned flags;
+
+        (void) snprintf(path, sizeof(path), "/proc/%d/fdinfo/%d", (int) pid, fd);
+        int r = read_file(path, buf, sizeof(buf));
+        if (r < 0)
+                return r;
+        const char *p = strstr(buf, "flags:");
+        if (!p || sscanf(p, "flags: %o mnt_id: %d ino: %lu", &flags, &mount, &inode) != 3)
+                return -ENODATA;
+        *ret = (ProcessFd){.flags = (int) flags, .mount = mount, .inode = inode};
+        return 0;
 }
 
 int pidfd_is_alive(int pidfd) {

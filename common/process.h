@@ -40,6 +40,16 @@ int process_tracer(pid_t pid, pid_t *ret);
 /* The size of its fd table: all of its fds are lower. */
 int process_fd_size(pid_t pid, int *ret);
 
+/* What the kernel tells of an fd of a process without asking the file. */
+typedef struct ProcessFd {
+        int flags; /* of open(2) */
+        int mount; /* the first field of a line of /proc/PID/mountinfo */
+        ino_t inode;
+} ProcessFd;
+
+/* -ENOENT: there is no such fd; -EACCES: the process may not be looked at; -ENODATA: Linux before 5.14 says less. */
+int process_fd(pid_t pid, int fd, ProcessFd *ret);
+
 /* Makes a pidfd, and reads the start time of its process: it was read while the pidfd stood for the living process. */
 int process_open(pid_t pid, uint64_t *ret_start_time);
 

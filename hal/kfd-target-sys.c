@@ -9,15 +9,12 @@
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/ptrace.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/sysmacros.h>
 
-#include "common/file-status.h"
 #include "common/macro.h"
 #include "common/process.h"
 #include "common/stream-util.h"
 #include "common/time-util.h"
+#include "hal/device-file.h"
 #include "hal/kfd-privileged.h"
 #include "hal/kfd-proc.h"
 #include "hal/kfd-topology.h"
@@ -26,47 +23,23 @@
 #define KFD_SYSFS_PATH "/sys/class/kfd/kfd"
 
 /* Reads the device number that the kernel gave to /dev/kfd. */
-static int device_number(dev_t *ret) {
-        unsigned major, minor;
+static int read_device(DeviceFile *ret) {
         _cleanup_(fclosep)
         FILE *f = fopen(KFD_SYSFS_PATH "/dev", "re");
 
         if (!f)
                 return negative_errno();
-        if (fscanf(f, "%u:%u", &major, &minor) != 2)
-                return -EIO;
-        *ret = makedev(major, minor);
-        return 0;
+        *ret = (DeviceFile){.path = KFD_DEVICE_PATH};
+        return fscanf(f, "%u:%u", &ret->major_of, &ret->minor_of) == 2 ? 0 : -EIO;
 }
 
-/* Compare device numbers: the maker of the mount namespace chooses the names. */
-static bool is_kfd(int fd, dev_t number) {
-        struct stat st;
-
-        return fd_status(fd, &st) >= 0 && S_ISCHR(st.st_mode) && st.st_rdev == number;
-}
-
-/* Try one fd after the other: reading /proc/PID/fd of another user's process needs a capability more than taking the
- * fds. */
 static int open_device(pid_t pid, int pidfd, int *at) {
-        int n_fds = 0;
-        dev_t number = 0;
+        DeviceFile kfd;
 
-        int r = device_number(&number);
+        int r = read_device(&kfd);
         if (r >= 0)
-                r = process_fd_size(pid, &n_fds);
-        if (r < 0)
-                return r == -ENOENT ? -ENODEV : r;
-        for (int i = *at; i < n_fds; i++) {
-                _cleanup_close_ int fd = (int) syscall(SYS_pidfd_getfd, pidfd, i, 0);
-                if (fd < 0 && errno != EBADF)
-                        return negative_errno();
-                if (fd < 0 || !is_kfd(fd, number))
-                        continue;
-                *at = i;
-                return TAKE_FD(fd);
-        }
-        return -ENODEV;
+                r = device_file_take_next(pid, pidfd, &kfd, at);
+        return r == -ENOENT ? -ENODEV : r;
 }
 
 static int open_own(void) {

@@ -208,7 +208,7 @@ static bool files_open_again(NvrmTarget *t) {
                 NvrmTargetFile *f = &t->files[i];
                 if (f->found.n_clients == 0)
                         continue;
-                f->fd = t->sys->open_file_at(t->pidfd, f->at);
+                f->fd = t->sys->open_file_at(t->pid, t->pidfd, f->at);
                 if (f->fd < 0 || !file_is_as_found(t, f)) {
                         files_close(t);
                         return false;

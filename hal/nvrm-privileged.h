@@ -42,7 +42,7 @@ typedef struct NvrmTargetSys {
          * -ENODEV: there is none. */
         int (*open_file)(pid_t pid, int pidfd, int *at);
         /* A copy of the fd `at` of the process. -ENODEV: that is no /dev/nvidiactl. */
-        int (*open_file_at)(int pidfd, int at);
+        int (*open_file_at)(pid_t pid, int pidfd, int at);
         int (*open_own)(void); /* our own /dev/nvidiactl */
         int (*ioctl)(int fd, unsigned long request, ...);
         uint64_t (*now)(void);

@@ -129,7 +129,7 @@ static int open_file(pid_t pid, int pidfd, int *at) {
         return -ENODEV;
 }
 
-static int open_file_at(int pidfd, int at) {
+static int open_file_at(pid_t pid, int pidfd, int at) {
         if (!process.is_there)
                 return -ESRCH;
         if (!process.may_be_taken)
