@@ -202,16 +202,16 @@ static void sync_words(Queue *q, const SlotWords *w) {
 }
 
 /* A queue may have joined an entity whose grant its policy has not decided yet. So while the device is due for a
- * dispatch, only that dispatch lets a held queue go. */
+ * dispatch, only that dispatch turns its verdict. A suspension hangs on no decision. */
 void arbiter_sync_queue(Queue *q) {
         edge_sync_watch(q);
-        if (q->entity)
-                entity_note_held(q->entity);
         SlotWords w = wanted_words(q);
-        if (queue_holds(q) && w.verdict == VERDICT_RUN && q->device->pending) {
+        if (q->device->pending && !queue_is_suspended(q) && queue_holds(q) != (w.verdict == VERDICT_HOLD)) {
                 q->device->sync = true;
                 return;
         }
+        if (q->entity)
+                entity_note_held(q->entity);
         sync_words(q, &w);
 }
 
@@ -271,6 +271,8 @@ static void write_holds(Device *d) {
         LL_FOREACH2(d->changed, e, changed_next) {
                 note_preempted(d, e);
                 write_entity(e, VERDICT_HOLD);
+                if (e->grant.verdict == VERDICT_HOLD)
+                        e->carried_out = VERDICT_HOLD;
         }
 }
 
@@ -488,6 +490,7 @@ static void decide_pending(Manager *m) {
                 LL_DELETE2(m->pending, d, pending_next);
                 d->pending = false;
                 device_decide(d);
+                tails_settle_held(d, now_ns());
                 if (d->decided)
                         continue;
                 d->decided = true;
@@ -513,8 +516,8 @@ static void decide(Manager *m) {
         }
 }
 
-/* Holds go first, over all devices: then not even for a moment a lower level of a global policy runs beside a higher
- * one. */
+/* Holds go first, over all devices: then no lower level of a global policy ever runs beside a higher one. Who is held
+ * may be found idle by that: then all decide again first. It ends, because each time one more queue is held. */
 static void carry_out(Manager *m) {
         uint64_t now = now_ns();
         Device *d, *tmp;
@@ -524,6 +527,8 @@ static void carry_out(Manager *m) {
         LL_FOREACH2(m->decided, d, decided_next)
         write_holds(d);
         ladder_flush(m); /* first, because orders to drivers take longest */
+        if (m->pending)
+                return;
         LL_FOREACH_SAFE2(m->decided, d, tmp, decided_next) {
                 write_runs(d);
                 device_arm(d);

@@ -113,6 +113,14 @@ void tail_settle(Entity *e, uint64_t now) {
         look_later(e, now);
 }
 
+void tails_settle_held(Device *d, uint64_t now) {
+        Entity *e;
+
+        LL_FOREACH2(d->changed, e, changed_next)
+        if (e->tail_awaited && e->carried_out == VERDICT_HOLD)
+                tail_settle(e, now);
+}
+
 void tail_review(Entity *e, uint64_t now) {
         Queue *q, *tmp;
         bool all = now >= e->tail_until;

@@ -321,6 +321,67 @@ static void switch_any(Manager *m) {
                 set_policy(m, device, policy_all[(size_t) random() % n]->name);
 }
 
+/* Queues move between the entities of groups, of processes and their own, while others run: by a switch of the policy,
+ * or by a setting of a process. No queue is held and let go in one turn, or the other way round. */
+static void test_one_verdict_in_a_regrouping(void **state) {
+        Manager *m = manager_make();
+        Process p[N_PROCESSES];
+        Queue *q[N_QUEUES];
+        uint32_t word[N_QUEUES], launched[N_QUEUES] = {0};
+        uint64_t n_regrouped = 0;
+        char name[16];
+
+        srandom(1203);
+        for (unsigned i = 0; i < N_PROCESSES; i++) {
+                (void) snprintf(name, sizeof(name), "/g%u", i / 2);
+                p[i] = join(m, name, 0);
+                assert_int_equal(settings_set_priority(&p[i].client->group->override, (int) i / 2), 0);
+                group_settings_changed(p[i].client->group);
+        }
+        for (unsigned i = 0; i < N_QUEUES; i++) {
+                (void) snprintf(name, sizeof(name), "d%u", i / N_PROCESSES % 3);
+                q[i] = queue(&p[i % N_PROCESSES], name, random() % 3 == 0 ? -(int) (1 + random() % 3) : 0);
+        }
+        for (unsigned step = 0; step < 6000; step++) {
+                unsigned i = (unsigned) random() % N_QUEUES;
+                Settings *o = &q[i]->client->override;
+                const Entity *before = q[i]->entity;
+
+                for (unsigned k = 0; k < N_QUEUES; k++)
+                        word[k] = atomic_load(&q[k]->page_slot->verdict);
+                switch (random() % 6) {
+                case 0:
+                        switch_any(m);
+                        break;
+                case 1:
+                        *o = SETTINGS_NULL;
+                        if (random() % 2)
+                                assert_int_equal(settings_set_priority(o, (int) (random() % 7) - 3), 0);
+                        client_settings_changed(q[i]->client);
+                        arbiter_flush(m);
+                        break;
+                default:
+                        if (launched[i] > 0 && random() % 2) {
+                                finish(q[i]);
+                                launched[i]--;
+                        } else {
+                                begin(q[i]);
+                                launched[i]++;
+                        }
+                }
+                n_regrouped += q[i]->entity != before;
+                check(m);
+                for (unsigned k = 0; k < N_QUEUES; k++)
+                        assert_in_range(atomic_load(&q[k]->page_slot->verdict) / PAGE_VERDICT_GEN_STEP -
+                                                        word[k] / PAGE_VERDICT_GEN_STEP,
+                                        0, 1);
+        }
+        assert_true(n_regrouped > 100);
+        for (unsigned i = 0; i < N_PROCESSES; i++)
+                leave(&p[i]);
+        manager_free(m);
+}
+
 /* Switches policies as often as there is work, in real time. */
 static void test_no_hint_is_lost(void **state) {
         Manager *m = manager_make();
@@ -391,6 +452,7 @@ int main(void) {
                         cmocka_unit_test(test_stopped_elsewhere),
                         cmocka_unit_test(test_renice_while_waiting),
                         cmocka_unit_test(test_by_process),
+                        cmocka_unit_test(test_one_verdict_in_a_regrouping),
                         cmocka_unit_test(test_no_hint_is_lost),
         };
 
