@@ -326,6 +326,56 @@ static void test_min(void **state) {
         assert_int_equal(failed, 0);
 }
 
+/* A slice with a member a that has limits of its own, and a member b, beside another program: limits hold at each
+ * level, whatever a guarantee within them says, and a limit of a member takes nothing from what its slice is
+ * guaranteed. Where a slice has the same value as limit and as guarantee, each period ends in the middle of a turn: it
+ * gets a tenth less. */
+static void test_limits_in_limits(void **state) {
+        static const struct {
+                const char *what;
+                uint32_t max, min;               /* of the slice */
+                uint32_t member_max, member_min; /* of a */
+                int priority;                    /* of a and b */
+                double a_least, a_most, slice_least, slice_most;
+        } cases[] = {
+                        {"a Min=50% in Max=20%", 20, 0, 0, 50, -1, 0.17, 0.20, 0.17, 0.20},
+                        {"a Max=50% in Max=20%", 20, 0, 50, 0, 0, 0.10, 0.10, 0.20, 0.20},
+                        {"a Max=10% in Min=30%", 0, 30, 10, 0, -1, 0.10, 0.10, 0.30, 0.30},
+                        {"a Min=20% in Min=30%", 0, 30, 0, 20, -1, 0.20, 0.20, 0.30, 0.30},
+                        {"Min=30% and Max=30%", 30, 30, 0, 0, -1, 0.13, 0.15, 0.27, 0.30},
+        };
+        static const size_t of_kinds[] = {3, 8, 9}; /* 0.1 ms deep, 1.2 ms synchronous, 10 ms deep */
+        size_t failed = 0;
+
+        for (size_t i = 0; i < ELEMENTSOF(cases) * ELEMENTSOF(of_kinds); i++) {
+                const Kind *one = kinds + of_kinds[i % ELEMENTSOF(of_kinds)],
+                           *other = kinds + of_kinds[(i + i / ELEMENTSOF(of_kinds)) % ELEMENTSOF(of_kinds)];
+                size_t c = i / ELEMENTSOF(of_kinds);
+
+                begin();
+                PolicyNode *slice = node(NULL, 100, cases[c].max, cases[c].min);
+                PolicySettings s = {.weight = 100, .priority = cases[c].priority};
+                SimTenant *a = sim_add(&sim, one->pattern, one->kernel_ns, s,
+                                          node(slice, 100, cases[c].member_max, cases[c].member_min)),
+                          *b = sim_add(&sim, one->pattern, one->kernel_ns, s, node(slice, 100, 0, 0));
+                (void) weighted(other, 100, NULL, 0);
+                sim_run(&sim, WARM_UP);
+                uint64_t of_a = a->device_ns, of_b = b->device_ns;
+                sim_run(&sim, SHORT_RUN);
+
+                double got = (double) (a->device_ns - of_a) / SHORT_RUN,
+                       all = got + (double) (b->device_ns - of_b) / SHORT_RUN;
+                bool ok = got > cases[c].a_least - TOLERANCE && got < cases[c].a_most + TOLERANCE &&
+                                all > cases[c].slice_least - TOLERANCE && all < cases[c].slice_most + TOLERANCE;
+                if (!ok || getenv("MIX_VERBOSE"))
+                        print_message("%s, %s beside %s: a got %.1f%%, the slice %.1f%%\n", cases[c].what, one->name,
+                                        other->name, 100 * got, 100 * all);
+                failed += !ok;
+                sim_done(&sim);
+        }
+        assert_int_equal(failed, 0);
+}
+
 /* Programs that prepare each burst on the CPU. Through pauses within Linger= the device is kept, and shares are as
  * asked for. In longer ones the other works, so that each has at least what it asked for, and the lighter one more. */
 static void test_pauses(void **state) {
@@ -378,6 +428,7 @@ int main(void) {
                         IN_BOTH(test_three),
                         IN_BOTH(test_nested),
                         IN_BOTH(test_max),
+                        IN_BOTH(test_limits_in_limits),
                         IN_BOTH(test_min),
                         IN_BOTH(test_pauses),
                         IN_BOTH(test_min_of_long_kernels),
