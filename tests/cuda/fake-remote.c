@@ -73,15 +73,37 @@ static int open_ours(void) {
 /* The sockets have this inode for whoever asks the kernel about a file without asking the file. */
 #define INODE 815UL
 
+/* The mount in what the kernel tells of an fd; -1: it does not tell. */
+static int mount_of(int info) {
+        char text[256] = "";
+
+        const char *p = pread(info, text, sizeof(text) - 1, 0) > 0 ? strstr(text, "mnt_id:") : NULL;
+        return p ? (int) strtol(p + strlen("mnt_id:"), NULL, 10) : -1;
+}
+
+/* The mount that all sockets are on. */
+static int socket_mount(void) {
+        static int mount = -2;
+        char path[64];
+
+        if (mount != -2)
+                return mount;
+        int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+        (void) snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", s);
+        int info = NEXT(open)(path, O_RDONLY | O_CLOEXEC);
+        mount = mount_of(info);
+        (void) close(info);
+        (void) close(s);
+        return mount;
+}
+
 /* What the kernel tells of an fd of a process, as a file. For a socket, what it tells of the device. */
 static int disguise_fdinfo(int fd, const char *path) {
-        char link[64], to[64] = "", text[96];
+        char text[96];
         int pid, of;
 
-        if (fd < 0 || sscanf(path, "/proc/%d/fdinfo/%d", &pid, &of) != 2)
-                return fd;
-        (void) snprintf(link, sizeof(link), "/proc/%d/fd/%d", pid, of);
-        if (readlink(link, to, sizeof(to) - 1) < 0 || strncmp(to, "socket:", strlen("socket:")) != 0)
+        if (fd < 0 || sscanf(path, "/proc/%d/fdinfo/%d", &pid, &of) != 2 || mount_of(fd) != socket_mount())
                 return fd;
         (void) snprintf(text, sizeof(text), "pos:\t0\nflags:\t02\nmnt_id:\t0\nino:\t%lu\n", INODE);
         int ours = memfd_create("fdinfo", MFD_CLOEXEC);
