@@ -47,11 +47,23 @@ int main(void) {
 """
 
 
+def symbols(library, pattern):
+    """Returns [(version, name)] of glibc's functions in the library's table, of lines that begin with the pattern."""
+    table = subprocess.run(["objdump", "-T", library], check=True, stdout=subprocess.PIPE, text=True).stdout
+    found = re.findall(pattern + r".*\bGLIBC_([0-9.]+)\)? +(\S+)", table)
+    return [(tuple(int(n) for n in version.split(".")), name) for version, name in found]
+
+
 def wanted(library):
     """Returns [(version, name)] of the functions of glibc that the library needs."""
-    table = subprocess.run(["objdump", "-T", library], check=True, stdout=subprocess.PIPE, text=True).stdout
-    found = re.findall(r"\*UND\*.*\bGLIBC_([0-9.]+)\)? +(\S+)", table)
-    return [(tuple(int(n) for n in version.split(".")), name) for version, name in found]
+    return symbols(library, r"\*UND\*")
+
+
+def moved():
+    """Returns the names of functions that came to libc.so.6 after 2.28. They have a version of that time, too."""
+    with open("/proc/self/maps", encoding="utf-8") as f:
+        libc = re.search(r"/\S+/libc[.-]\S+", f.read())[0]
+    return {name for version, name in symbols(libc, r"\.text") if version > NEWEST}
 
 
 class Symbols(unittest.TestCase):
@@ -61,6 +73,15 @@ class Symbols(unittest.TestCase):
                 found = wanted(library)
                 self.assertGreater(len(found), 5)
                 self.assertEqual([f"{name}@{version}" for version, name in found if version > NEWEST], [])
+
+    def test_not_by_version(self):
+        """The loader of glibc 2.28 and 2.29 ends a program where a library wants a version of a function that moved to
+        libc.so.6 later, and libdl or libpthread come after libc.so.6, or not at all."""
+        names = moved()
+        self.assertTrue({"dlopen", "pthread_create", "pthread_once", "sem_wait"} <= names)
+        for library in LIBRARIES:
+            with self.subTest(library=os.path.basename(library)):
+                self.assertEqual([name for _, name in wanted(library) if name in names], [])
 
 
 @unittest.skipUnless(MUSL_GCC, "no musl-gcc")
