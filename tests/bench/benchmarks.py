@@ -415,6 +415,22 @@ def run_llama(options):
     keep(options, name, command, data)
 
 
+def run_cuda_launch(options):
+    if not os.path.exists("/dev/nvidiactl"):
+        print("there is no GPU of NVIDIA's: cuda-launch is left out", file=sys.stderr)
+        return
+    session = [f"{options.build}/tools/xsched-session", f"--config={HERE}/bench.conf", "--shim=none", "--"]
+    words = ["/usr/bin/python3", f"{HERE}/bench-cuda-launch.py", *(["--rounds=1"] if options.quick else [])]
+    command = [
+        *session,
+        *words,
+        f"{options.build}/tests/bench/cuda-launches",
+        f"{options.build}/shim/libxsched-cuda.so",
+    ]
+    text = run(command)
+    keep(options, f"launch-cuda-{slug(text.splitlines()[0])}", command, text)
+
+
 def run_study(options):
     words = [*(["--quick"] if options.quick else []), f"{options.build}/tools/demo/xsched-demo"]
     command, data, name = run_apart("study", "python3", f"{HERE}/study.py", *words)
@@ -473,6 +489,7 @@ BENCHMARKS = {
     "cuda": run_cuda,
     "examples": run_examples,
     "llama": run_llama,
+    "cuda-launch": run_cuda_launch,
     "launch": run_text("bench-launch", "LAYER", session=True),
     "launch-path": run_text("bench-launch-path", "LAYER"),
     "doorbell": run_text("bench-doorbell", "KFD-LAYER", "KFDSIM"),

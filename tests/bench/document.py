@@ -257,7 +257,7 @@ SECTIONS = [
     ("XSched's own examples", "", ["examples-.*"], lambda r: render_examples(r, table) + provenance(r)),
     ("A fleet of hosts", "", ["fleet"], lambda record: render_fleet(record, table) + provenance(record)),
     ("The services of a hundred hosts", "", ["hosts"], lambda r: render_hosts(r, table) + "\n" + provenance(r)),
-    ("A launch", LAUNCH_NOTE, ["launch", "launch-path", "doorbell", "gate"], render_text),
+    ("A launch", LAUNCH_NOTE, ["launch", "launch-cuda-.*", "launch-path", "doorbell", "gate"], render_text),
     ("A program that makes no queue", EXEC_NOTE, ["exec"], render_text),
     ("Counting a program that is alone", ACCOUNTING_NOTE, ["accounting"], render_text),
     ("From an edge to a closed gate", "", ["decision"], render_decision),
