@@ -3,6 +3,8 @@
 """xsched-exporter with a real service: its metrics in both formats, and what scrapers can do to it."""
 
 import os
+import resource
+import select
 import socket
 import stat
 import subprocess
@@ -352,6 +354,26 @@ class Hostile(HostileCase):
         finally:
             stop.set()
             t.join()
+
+
+class Short(HostileCase):
+    def test_of_files(self):
+        """A connection that cannot be accepted, for want of files, wakes the exporter ten times a second and no more;
+        with files again it is served."""
+        self.check_served(1)
+        limits = resource.prlimit(self.exporter.pid, resource.RLIMIT_NOFILE)
+        free = min(set(range(limits[0])) - {int(fd) for fd in os.listdir(f"/proc/{self.exporter.pid}/fd")})
+        resource.prlimit(self.exporter.pid, resource.RLIMIT_NOFILE, (free, limits[1]))
+        waiting = self.connect_http(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        before = self.cpu_seconds()
+        self.assertFalse(select.select([waiting], [], [], 1)[0], "it is not accepted")
+        self.assertLess(self.cpu_seconds() - before, 0.1)
+        resource.prlimit(self.exporter.pid, resource.RLIMIT_NOFILE, limits)
+        self.assertEqual(waiting.recv(12), b"HTTP/1.1 200")
+
+    def cpu_seconds(self):
+        fields = proc(self.exporter.pid, "stat").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class Reading(HostileCase):

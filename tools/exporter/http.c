@@ -10,6 +10,7 @@
 #include "tools/exporter/http.h"
 #include "accept.h"
 
+#include <errno.h>
 #include <microhttpd.h>
 #include <sys/socket.h>
 #include <utlist.h>
@@ -43,7 +44,8 @@ struct Http {
 
         Connection *connections;
         unsigned n_connections;
-        bool full; /* full, and no connection could be closed for a new one */
+        bool full;         /* full, and no connection could be closed for a new one */
+        uint64_t retry_at; /* no connection could be accepted, and none is until then; 0: it could */
         uint64_t idle_since;
 };
 
@@ -57,6 +59,7 @@ static void shut(Connection *c) {
 
 static void listen_on(Http *h, bool on) {
         h->full = !on;
+        h->retry_at = 0;
         for (size_t i = 0; i < h->n_listening; i++)
                 (void) sd_event_source_set_enabled(h->listening[i], on ? SD_EVENT_ON : SD_EVENT_OFF);
 }
@@ -228,7 +231,9 @@ static uint64_t let_in(Http *h, uint64_t now) {
         uint64_t next = NSEC_INFINITY;
         Connection *c;
 
-        if (h->full && find_victim(h, now))
+        if (h->retry_at > now)
+                return h->retry_at;
+        if (h->retry_at > 0 || (h->full && find_victim(h, now)))
                 listen_on(h, true);
         if (!h->full)
                 return next;
@@ -275,8 +280,15 @@ static int on_listening(sd_event_source *s, int fd, uint32_t events, void *userd
                 return 0;
         }
         int accepted = accept4(fd, (struct sockaddr *) &address, &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (accepted < 0)
+        if (accepted < 0) {
+                /* The system or we may be out of files or memory: the connection would wake us without end. */
+                if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+                        listen_on(h, false);
+                        h->retry_at = now_ns() + HTTP_RETRY_NS;
+                        turn(h);
+                }
                 return 0;
+        }
         (void) MHD_add_connection(h->daemon, accepted, (struct sockaddr *) &address, size);
         turn(h);
         return 0;

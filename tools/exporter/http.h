@@ -21,6 +21,7 @@
 #define HTTP_LIFE_NS         (15 * NSEC_PER_SEC)
 #define HTTP_ASKING_NS       (250 * NSEC_PER_MSEC)
 #define HTTP_READING_NS      (2 * NSEC_PER_SEC)
+#define HTTP_RETRY_NS        (100 * NSEC_PER_MSEC) /* until the next one is accepted, if there were no files */
 
 typedef struct Http Http;
 
