@@ -130,6 +130,18 @@ static void queue_look_past(KfdQueue *q, uint64_t read) {
                 xsched_queue_set_hooked(q->xsched, XSCHED_HOOKED_DOORBELL);
 }
 
+void kfd_poll_set_lost(KfdQueue *q, bool lost) {
+        XschedHooked hooked = atomic_load(&q->hooked) ? XSCHED_HOOKED_DOORBELL
+                        : q->past_us                  ? XSCHED_HOOKED_POLL
+                                                      : kfd_queue_hooked(q);
+
+        if (q->hal.lost == lost)
+                return;
+        q->hal.lost = lost;
+        if (q->xsched)
+                xsched_queue_set_hooked(q->xsched, lost ? XSCHED_HOOKED_CALLS : hooked);
+}
+
 /* Newer drivers may reset single queues, and tell of that as of a reset of the whole GPU. A queue that takes packets
  * after that is not stopped: its verdict is applied, which was done without a call meanwhile. */
 static void queue_look_after_fault(KfdQueue *q, uint64_t read) {
@@ -138,7 +150,7 @@ static void queue_look_after_fault(KfdQueue *q, uint64_t read) {
         q->survives = q->faulted && read != q->faulted_read;
         q->faulted = true;
         q->faulted_read = read;
-        q->hal.lost = !q->survives;
+        kfd_poll_set_lost(q, !q->survives);
         if (q->survives)
                 (void) kfd_hal_reapply(&q->hal);
 }

@@ -14,5 +14,9 @@ void kfd_poll_kick(void);
 void kfd_poll_launched(void); /* `pending` went up; also from signal handlers */
 void kfd_poll_after_fork(void);
 
+/* Notes whether the driver has reset the queue: nothing of it runs then, so nothing goes past the gate. Under the lock.
+ */
+void kfd_poll_set_lost(KfdQueue *q, bool lost);
+
 /* Nothing of the queue is under way any more, whatever its indices say. Under the lock. */
 void kfd_poll_end_launches(KfdQueue *q);

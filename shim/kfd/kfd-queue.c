@@ -141,7 +141,8 @@ static int queue_release(KfdQueue *q) {
         if (r != -EACCES)
                 return r;
         kfd_fault_ask(kfd_context_ioctl);
-        q->hal.lost |= kfd_queue_has_faulted(q);
+        if (kfd_queue_has_faulted(q))
+                kfd_poll_set_lost(q, true);
         return q->hal.lost ? hal_kfd_ops.release(&hal, 1) : r;
 }
 
@@ -168,7 +169,8 @@ static uint32_t batch_fill(void *const *userdata, uint32_t n) {
                 KfdQueue *q = userdata[i];
                 if (q->gone)
                         continue;
-                q->hal.lost |= kfd_queue_has_faulted(q);
+                if (kfd_queue_has_faulted(q))
+                        kfd_poll_set_lost(q, true);
                 batch[k++] = &q->hal.hal;
         }
         return k;
@@ -252,14 +254,6 @@ static bool type_is_scheduled(uint32_t type) {
         return kfd_queue_type_is_compute(type) || holds_sdma();
 }
 
-/* Only the indices of AQL queues say what they say at any time; a queue of another type is never ready, as far as we
- * can tell. */
-static XschedHooked queue_hooked(const KfdQueue *q) {
-        if (q->hal.type != KFD_QUEUE_COMPUTE_AQL)
-                return XSCHED_HOOKED_NONE;
-        return q->aql ? XSCHED_HOOKED_CREATE : XSCHED_HOOKED_POLL;
-}
-
 static void queue_schedule(KfdQueue *q, bool saves_waves) {
         bool aql = q->hal.type == KFD_QUEUE_COMPUTE_AQL;
         char label[32];
@@ -280,7 +274,7 @@ static void queue_schedule(KfdQueue *q, bool saves_waves) {
                         .apply = q->adopted ? NULL : queue_apply,
                         .kfd_gpu_id = q->adopted ? 0 : q->gpu->node.gpu_id,
                         .kfd_queue_id = q->adopted ? 0 : q->hal.id,
-                        .hooked = queue_hooked(q),
+                        .hooked = kfd_queue_hooked(q),
         };
         if (xsched_queue_new(&info, &q->xsched) < 0 || !aql)
                 return;

@@ -126,6 +126,14 @@ static inline bool kfd_queue_is_stopped(const KfdQueue *q) {
         return (q->hal.percentage & 0xff) == 0 || kfd_queue_has_faulted(q);
 }
 
+/* Only the indices of AQL queues say what they say at any time; a queue of another type is never ready, as far as we
+ * can tell. */
+static inline XschedHooked kfd_queue_hooked(const KfdQueue *q) {
+        if (q->hal.type != KFD_QUEUE_COMPUTE_AQL)
+                return XSCHED_HOOKED_NONE;
+        return q->aql ? XSCHED_HOOKED_CREATE : XSCHED_HOOKED_POLL;
+}
+
 /* Takes a queue off the device again that is lent. */
 void kfd_hold_lent(KfdQueue *q);
 

@@ -166,6 +166,7 @@ class Preemption(Ladder):
             return states == {"idle"} and numbers() == before
 
         until(stands_still, "nothing is moved, nor counts as running")
+        self.assertEqual((set(low.get("Unheld") + held.get("Unheld")), self.get("Degraded")), ({False}, []))
         later = self.low(token=self.job("later")[0])
         self.take(later)
         self.give_back(later)
