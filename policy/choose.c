@@ -41,10 +41,12 @@
  *             are left out. Of a large crowd whose members come in turns none of these is the next: so nobody is
  *             granted in advance when the last POLICY_ADVANCE_MISSES that came were not of them. One that would have
  *             been ends that.
+ *   stand     Others of that tier that are idle keep what they have, while nobody has a claim: standing.h.
  *   await     An entity that was chosen, and would share the device with what an equal has in flight, is granted
  *             later: drain.h.
  *   report    The granted entities are in one list, whose length is that of the reasons to be in it: concurrency + one
- *             turn of each kind + POLICY_ADVANCE_MAX + the last runner + the lingered-for one, and what is new.
+ *             turn of each kind + POLICY_ADVANCE_MAX + the last runner + the lingered-for one, and what is new. Those
+ *             whose grants stand are in another list, which is looked at when they end.
  *             Everybody in it without a reason is held, then everybody with a reason is granted; entities that are held
  *             and stay held, idle ones of lower tiers above all, are not looked at. A grant goes out only if it differs
  *             from the last one.
@@ -80,6 +82,7 @@
 #include "ordering.h"
 #include "place.h"
 #include "rank.h"
+#include "standing.h"
 #include "tier.h"
 #include "turn.h"
 #include "usage.h"
@@ -139,13 +142,21 @@ static void core_choose(Policy *p) {
 
 static void core_note_contention(Policy *p) {
         Tier *top = core_highest(p, &p->with_places);
-        uint32_t places;
+        uint32_t places = 0;
 
-        if (!top)
+        if (top)
+                places = top->root.fair.places + (p->turn && p->turn->tier == top ? p->turn->fair.places : 0);
+        if (places <= p->config.concurrency) {
+                p->contending = NULL;
                 return;
-        places = top->root.fair.places + (p->turn && p->turn->tier == top ? p->turn->fair.places : 0);
-        if (places > p->config.concurrency)
-                top->contended_until_ns = ns_add(p->now_ns, CORE_RECENT_NS);
+        }
+        top->contended_until_ns = ns_add(p->now_ns, CORE_RECENT_NS);
+        if (p->contending != top) {
+                p->contending = top;
+                p->contending_since_ns = p->now_ns;
+        }
+        if (p->now_ns - p->contending_since_ns >= POLICY_MOMENT_NS)
+                top->crowded_until_ns = top->contended_until_ns;
 }
 
 /* --- owe --- */
@@ -200,6 +211,7 @@ static void core_choose_advance(Policy *p) {
                         break;
                 if (node_is_stopped(e->node) || e->draining)
                         continue;
+                entity_stand_end(e);
                 e->advanced = true;
                 p->advanced[p->n_advanced++] = e;
         }
@@ -221,14 +233,20 @@ static bool entity_may_run(const PolicyEntity *e) {
         return e->kept || e->advanced || entity_is_last(e) || (e == p->linger && p->lingering);
 }
 
-/* Entities of higher tiers have a claim against it, its equals while they contend, and minima and maxima always. */
-static bool entity_is_claimed(const PolicyEntity *e) {
-        Policy *p = e->policy;
+/* Entities of higher tiers have a claim against it, and minima and maxima always. */
+static bool entity_is_claimed_by_others(const PolicyEntity *e) {
+        const Policy *p = e->policy;
         const Tier *t = e->branch->tier;
 
         return t != core_highest(p, &p->registered) || core_is_outranked(p, t) ||
-                        (t->n_entities > 1 && p->now_ns < t->contended_until_ns) ||
                         (p->guarantees && p->n_entities > 1) || (p->n_limited > 0 && node_is_limited(e->node));
+}
+
+/* Its equals have a claim while they contend. */
+static bool entity_is_claimed(const PolicyEntity *e) {
+        const Tier *t = e->branch->tier;
+
+        return (t->n_entities > 1 && e->policy->now_ns < t->contended_until_ns) || entity_is_claimed_by_others(e);
 }
 
 static uint32_t entity_threshold(const PolicyEntity *e) {
@@ -250,6 +268,7 @@ static void entity_report(PolicyEntity *e, PolicyGrant g) {
                 if (g.verdict == VERDICT_RUN) {
                         if (e->draining)
                                 entity_drain_end(e);
+                        e->grant_seq = ++p->grant_seq;
                         DL_PREPEND2(p->granted, e, granted_prev, granted_next);
                         entity_hold_end(e);
                 } else {
@@ -282,14 +301,39 @@ static void entity_hold(PolicyEntity *e) {
         entity_report(e, (PolicyGrant){.verdict = VERDICT_HOLD, .threshold = entity_threshold(e)});
 }
 
+static bool entity_may_stand(const PolicyEntity *e) {
+        return !e->ready && !e->draining && e->policy->now_ns >= e->branch->tier->crowded_until_ns &&
+                        !entity_is_claimed_by_others(e);
+}
+
+/* While the device may be kept for it, its time is accounted as that of the granted ones. */
+static void entity_run_on(PolicyEntity *e) {
+        Policy *p = e->policy;
+
+        entity_run(e);
+        if (e == p->linger)
+                return;
+        if (p->n_standing == POLICY_STANDING_MAX) {
+                PolicyEntity *longest = core_longest_standing(p);
+
+                entity_stand_end(longest);
+                entity_hold(longest);
+        }
+        entity_stand(e);
+}
+
 /* Reports holds first, so that two tiers are never granted at once, not even between two callbacks. What is granted
  * already is reported by then. */
 static void core_report(Policy *p) {
         PolicyEntity *e, *next;
 
+        if (p->standing && !entity_may_stand(p->standing))
+                core_standing_end(p);
         DL_FOREACH_SAFE2(p->granted, e, next, granted_next)
                 if (entity_may_run(e))
                         entity_run(e);
+                else if (entity_may_stand(e))
+                        entity_run_on(e);
                 else
                         entity_hold(e);
 

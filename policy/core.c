@@ -17,6 +17,7 @@
 #include "ordering.h"
 #include "parties.h"
 #include "place.h"
+#include "standing.h"
 #include "tier.h"
 #include "usage.h"
 
@@ -89,6 +90,7 @@ int core_entity_new(Policy *p, PolicyNode *node, void *owner, const PolicySettin
         tier_add(e->branch->tier);
         fair_node_init(&e->fair, entity_weight(e));
         entity_idle_begin(e);
+        e->grant_seq = ++p->grant_seq;
         DL_PREPEND2(p->granted, e, granted_prev, granted_next);
 
         *ret = e;
@@ -102,6 +104,7 @@ void core_entity_ready(PolicyEntity *e, uint64_t now_ns) {
         if (e->ready)
                 return;
 
+        entity_stand_end(e);
         entity_note_advance(e);
         if (!e->kept)
                 entity_enqueue(e);
@@ -186,6 +189,7 @@ PolicyEntity *core_entity_free(PolicyEntity *e, uint64_t now_ns) {
         Policy *p = e->policy;
 
         core_entity_idle(e, now_ns);
+        entity_stand_end(e);
         entity_drain_end(e);
         entity_keep_end(e);
         entity_order_end(e);
@@ -250,6 +254,7 @@ void core_entity_configure(PolicyEntity *e, const PolicySettings *s, uint64_t no
         Policy *p = e->policy;
 
         core_advance(p, now_ns);
+        entity_stand_end(e);
         entity_configure_party(e, &s->party);
         e->settings = settings_clamp(s);
         entity_configure_weight(e);
@@ -298,6 +303,7 @@ void core_entity_tail(PolicyEntity *e, uint64_t now_ns) {
                 p->linger = NULL;
         if (p->last == e)
                 p->last = NULL;
+        entity_stand_end(e);
         entity_drain_begin(e);
 }
 
@@ -382,6 +388,7 @@ PolicyNode *core_node_free(PolicyNode *n, uint64_t now_ns) {
 
 void core_node_configure(PolicyNode *n, const PolicyNodeSettings *s, uint64_t now_ns) {
         core_advance(n->policy, now_ns);
+        core_standing_end(n->policy);
         node_configure(n, s);
 }
 
@@ -458,6 +465,7 @@ int core_configure(Policy *p, const PolicyConfig *config, uint64_t now_ns) {
                 return -EINVAL;
 
         core_advance(p, now_ns);
+        core_standing_end(p);
         DL_FOREACH2(p->draining, e, draining_next)
                 entity_account(e);
         p->config = *config;

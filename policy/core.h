@@ -104,6 +104,7 @@ struct Tier {
         unsigned n_missed; /* entities that became ready since one of the POLICY_ADVANCE_MAX most recent idle ones did
                             */
         uint64_t contended_until_ns;
+        uint64_t crowded_until_ns; /* contention that lasts: standing.h */
 };
 
 /* Tiers by number, 0 the lowest priority. */
@@ -129,10 +130,12 @@ struct PolicyEntity {
         uint64_t alarm_seq;
 
         bool ready;
-        bool chosen;       /* by the last dispatch, and still ready */
-        bool awaits_tail;  /* chosen, and held until an equal's tail has ended: drain.h */
-        bool advanced;     /* idle, and in Policy.advanced */
-        PolicyGrant grant; /* last reported */
+        bool chosen;        /* by the last dispatch, and still ready */
+        bool awaits_tail;   /* chosen, and held until an equal's tail has ended: drain.h */
+        bool advanced;      /* idle, and in Policy.advanced */
+        bool stands;        /* idle, and in Policy.standing */
+        PolicyGrant grant;  /* last reported */
+        uint64_t grant_seq; /* order in Policy.granted */
 
         bool kept; /* idle, and keeps its place: keep.h */
         uint64_t kept_until_ns;
@@ -185,12 +188,16 @@ struct Policy {
         size_t n_entities, n_ready;
         PolicyNode *guarantees; /* list: nodes with a minimum */
         size_t n_limited;       /* nodes with a maximum */
-        uint64_t node_seq, entity_seq;
+        uint64_t node_seq, entity_seq, grant_seq;
 
         Tier *active; /* the tier whose runners are chosen, on `slots` places */
         uint32_t slots;
-        PolicyEntity *chosen;  /* list, in the order of the trees */
-        PolicyEntity *granted; /* list: last reported with VERDICT_RUN */
+        const Tier *contending; /* more of its entities could run than there are places; NULL: none */
+        uint64_t contending_since_ns;
+        PolicyEntity *chosen;   /* list, in the order of the trees */
+        PolicyEntity *granted;  /* list, the latest first: last reported with VERDICT_RUN, and not standing */
+        PolicyEntity *standing; /* list, by granted_prev/granted_next, the latest first: standing.h */
+        size_t n_standing;
         PolicyEntity *advanced[POLICY_ADVANCE_MAX];
         size_t n_advanced;
         PolicyEntity *last; /* the entity that ran last, if it is idle */

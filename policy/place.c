@@ -11,6 +11,7 @@
 #include "node.h"
 #include "place.h"
 #include "rank.h"
+#include "standing.h"
 #include "tier.h"
 
 void entity_idle_begin(PolicyEntity *e) {
@@ -98,6 +99,7 @@ void entity_unchoose(PolicyEntity *e) {
 void entity_change_branch(PolicyEntity *e, Branch *to) {
         Branch *from = e->branch;
 
+        entity_stand_end(e);
         if (e->kept)
                 entity_keep_drop(e);
         entity_unchoose(e);

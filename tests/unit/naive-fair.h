@@ -69,7 +69,7 @@ struct PolicyEntity {
         PolicySettings settings;
         Member m;
         bool ready, was_ready, chosen;
-        bool kept, behind, draining, by_floor, by_turn, blocked, awaits;
+        bool kept, behind, draining, by_floor, by_turn, blocked, awaits, stands;
         uint64_t kept_until, kept_order, drain_until, drain_order;
         uint64_t chosen_order, held_order, grant_order, idle_order;
         uint64_t held_since, idle_since, awaited_ns;
@@ -106,7 +106,9 @@ struct Policy {
         size_t n_nodes;
         PolicyNode root;
         uint64_t now, wake, order;
-        uint64_t contended_until[NAIVE_TIERS];
+        uint64_t contended_until[NAIVE_TIERS], crowded_until[NAIVE_TIERS];
+        uint64_t contending_since;      /* of tier `contending` */
+        int contending;                 /* -1: none */
         unsigned n_missed[NAIVE_TIERS]; /* entities that came since one came that would have been granted in advance */
         int active;                     /* -1: none */
         uint32_t slots;
@@ -214,6 +216,23 @@ void naive_account_awaiting(Policy *p, uint64_t ns);
 /* The time when the next tail that an entity waits for reaches its bound. The entity may be granted or not. */
 uint64_t naive_next_tail_end(const Policy *p);
 void naive_charge_tails(Policy *p, uint64_t from, uint64_t ns);
+
+/* --- naive-advance.c --- */
+
+int naive_highest(const Policy *p); /* the highest tier with an entity; -1: there is none */
+
+/* Whether fewer than POLICY_ADVANCE_MAX idle entities of its tier are more recent. */
+bool naive_is_recent(const PolicyEntity *e);
+
+/* Whether the entity is granted in advance: idle, of the highest tier, and recent. */
+bool naive_is_advanced(const PolicyEntity *e);
+
+/* Whether somebody has a claim against it: it gets a threshold. */
+bool naive_is_claimed(const PolicyEntity *e);
+
+/* Whether the entity may keep its grant while it is idle. */
+bool naive_may_stand(const PolicyEntity *e);
+void naive_end_standing(Policy *p);
 
 /* --- naive-order.c --- */
 

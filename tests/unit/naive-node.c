@@ -426,6 +426,7 @@ void naive_change(PolicyEntity *e, PolicyNode *node, int tier) {
         Policy *p = e->p;
         bool ready = e->ready;
 
+        e->stands = false;
         if (e->kept)
                 naive_keep_drop(e);
         e->chosen = false;

@@ -14,8 +14,6 @@
 #include "policy-harness.h"
 #include "policy-naive.h"
 
-#define RECENT_NS (100 * NSEC_PER_MSEC) /* equals that contended within this time keep their thresholds */
-
 void harness_check(const Harness *h, bool ok, const char *what, int line) {
         if (ok)
                 return;
@@ -421,9 +419,8 @@ static void note_contention(Harness *h) {
                 h->contended_ns = 0;
                 h->highest_since_ns = h->now_ns;
         }
+        harness_note_crowd(h, highest, count_ready(h, highest, false) > h->config.concurrency);
         h->highest = highest;
-        if (count_ready(h, highest, false) > h->config.concurrency)
-                h->contended_ns = h->now_ns;
         /* The harness cannot see whether a place is kept. */
         if (count_ready(h, highest, false) + count_kept(h, highest, false) > h->config.concurrency)
                 h->may_be_contended_ns = h->now_ns;
@@ -440,7 +437,7 @@ static bool is_taken(const Harness *h, int tier) {
 static void check_idle(Harness *h) {
         int highest = h->highest, top = h->top_level;
         bool nobody_ready = top < POLICY_PRIORITY_MIN;
-        size_t n_idle = 0, n_advanced = 0, n_others = 0, n_tails = 0,
+        size_t n_idle = 0, n_advanced = 0, n_others = 0, n_tails = 0, n_stand = 0,
                n_kept = count_kept(h, POLICY_PRIORITY_MIN - 1, true);
 
         for (size_t i = 0; i < h->n; i++) {
@@ -453,6 +450,7 @@ static void check_idle(Harness *h) {
                 if (j->level == highest) {
                         n_idle++;
                         n_advanced += j->grant.verdict == VERDICT_RUN;
+                        n_stand += j->grant.verdict == VERDICT_RUN && harness_may_stand(h, j);
                 } else if (j->grant.verdict == VERDICT_RUN) {
                         n_others++;
                         CHECK(h, j->idle_from_run_ns != NSEC_INFINITY);
@@ -469,36 +467,9 @@ static void check_idle(Harness *h) {
         CHECK(h,
                         h->maxima || is_taken(h, highest) || highest < h->outside || missed ||
                                         n_advanced + n_tails >= MIN(n_idle, (size_t) POLICY_ADVANCE_MAX));
-        CHECK(h, n_advanced + n_others <= MIN(n_idle, (size_t) POLICY_ADVANCE_MAX) + 1 + n_kept);
-}
-
-static void check_thresholds(Harness *h) {
-        int highest = h->highest;
-        size_t n_highest = 0;
-        bool minima = h->minima, maxima = h->maxima;
-
-        for (size_t i = 0; i < h->n; i++)
-                n_highest += h->jobs[i]->level == highest;
-
-        for (size_t i = 0; i < h->n; i++) {
-                const Job *j = h->jobs[i];
-                uint32_t own = j->settings.threshold ?: h->config.threshold;
-
-                if (j->grant.verdict == VERDICT_HOLD)
-                        continue;
-                CHECK(h, j->grant.threshold == own || j->grant.threshold == 0);
-                if (j->level < highest || j->is_limited || (minima && h->n > 1))
-                        CHECK(h, j->grant.threshold == own);
-                else if (maxima || highest < h->outside)
-                        continue; /* the contending jobs depend on the stopped ones */
-                else if (n_highest == 1)
-                        CHECK(h, j->grant.threshold == 0);
-                else if (h->now_ns < h->contended_ns + RECENT_NS)
-                        CHECK(h, j->grant.threshold == own);
-                else if (h->now_ns >= h->highest_since_ns + RECENT_NS &&
-                                h->now_ns >= h->may_be_contended_ns + RECENT_NS)
-                        CHECK(h, j->grant.threshold == 0);
-        }
+        CHECK(h, n_advanced - n_stand + n_others <= MIN(n_idle, (size_t) POLICY_ADVANCE_MAX) + 1 + n_kept);
+        h->seen.n_stand += n_advanced > POLICY_ADVANCE_MAX + 1 + n_kept;
+        h->n_stood = n_stand;
 }
 
 /* The policy asks for no wake-up where time alone changes nothing: no job is held, none will be held at the end of an
@@ -543,8 +514,9 @@ static void check_oracle(const Harness *h) {
         }
 }
 
+/* Grants that stood were not taken back earlier, and may end at once. */
 static size_t grants_bound(const Harness *h) {
-        return 2 * (2 * (size_t) h->config.concurrency + POLICY_ADVANCE_MAX + 4) + h->n_new;
+        return 2 * (2 * (size_t) h->config.concurrency + POLICY_ADVANCE_MAX + 4) + h->n_new + h->n_stood;
 }
 
 static void dispatch_both(Harness *h) {
@@ -586,7 +558,7 @@ void harness_dispatch(Harness *h) {
         check_running(h);
         note_contention(h);
         check_idle(h);
-        check_thresholds(h);
+        harness_check_thresholds(h);
         check_wake(h);
         harness_check_usage(h);
         check_bounded_wait(h);

@@ -84,6 +84,9 @@ typedef struct HarnessPath {
         size_t n;
 } HarnessPath;
 
+/* Equals that contended within this time keep their thresholds. */
+#define RECENT_NS (100 * NSEC_PER_MSEC)
+
 typedef struct HarnessFloor {
         HarnessPath path;
         uint64_t n, n_most;
@@ -92,7 +95,7 @@ typedef struct HarnessFloor {
 /* Counts of events, by which a test can check that its scenario occurred. */
 typedef struct HarnessSeen {
         uint64_t n_dispatched, n_grants, n_preempted, n_owed, n_lingered, n_contended, n_many_idle, n_stopped,
-                        n_guaranteed, n_kept, n_tails, n_came_back, n_awaited;
+                        n_guaranteed, n_kept, n_tails, n_came_back, n_awaited, n_stand;
 } HarnessSeen;
 
 struct Harness {
@@ -107,6 +110,7 @@ struct Harness {
 
         HarnessGrant got[HARNESS_JOBS_MAX * 2], want[HARNESS_JOBS_MAX * 2];
         size_t n_got, n_want, n_new;
+        size_t n_stood; /* idle jobs with grants that may have stood, after the last dispatch */
 
         bool late;           /* a dispatch came later than asked for: bounds on time do not hold */
         bool reconfigured;   /* times were changed under way: bounds on time do not hold */
@@ -119,6 +123,8 @@ struct Harness {
                                                                                  not all could be granted in advance */
         uint64_t may_be_contended_ns; /* contended_ns, if jobs for which a place may be kept counted as ready */
         uint64_t contended_ns;        /* when more than `concurrency` of them were last ready */
+        uint64_t contending_since_ns; /* since when they are; 0: they are not */
+        uint64_t crowded_ns;          /* when they were last for POLICY_MOMENT_NS */
         HarnessFloor *floors;
         size_t n_floors;
         bool floors_changed;
@@ -171,6 +177,12 @@ bool harness_may_await_above(const Harness *h, int priority);
 /* Checks that a job that has just been granted found a place free of other jobs and tails of its tier. Jobs that are
  * owed a turn are exempt. */
 void harness_check_awaited(const Harness *h, int top, size_t n_running);
+
+/* policy-harness-standing.c: notes how long the jobs of the highest level have contended; whether the idle job of that
+ * level may keep its grant, beside those that are granted in advance; checks the thresholds of all. */
+void harness_note_crowd(Harness *h, int highest, bool contends);
+bool harness_may_stand(const Harness *h, const Job *j);
+void harness_check_thresholds(const Harness *h);
 
 /* policy-harness-usage.c: accounts the next `ns`, and checks that the policy's accounts agree. */
 void harness_account(Harness *h, uint64_t ns);

@@ -86,14 +86,6 @@ static void advance(Policy *p, uint64_t now) {
 
 /* --- decisions --- */
 
-static int highest(const Policy *p) {
-        int t = -1;
-
-        FOR_EACH(p, e)
-                t = MAX(t, e->tier);
-        return t;
-}
-
 static void choose(Policy *p) {
         int top = naive_highest_of(&p->root);
 
@@ -116,15 +108,21 @@ static void choose(Policy *p) {
 
 static void note_contention(Policy *p) {
         int top = naive_highest_of(&p->root);
-        uint32_t places;
+        uint32_t places = 0;
 
-        if (top < 0)
-                return;
-        places = naive_places(&p->root, top);
-        if (p->guaranteed && p->turn == top)
+        if (top >= 0)
+                places = naive_places(&p->root, top);
+        if (top >= 0 && p->guaranteed && p->turn == top)
                 places += naive_places(p->guaranteed, top);
-        if (places > p->config.concurrency)
-                p->contended_until[top] = p->now + NAIVE_RECENT;
+        int contending = places > p->config.concurrency ? top : -1;
+        if (contending != p->contending)
+                p->contending_since = p->now;
+        p->contending = contending;
+        if (contending < 0)
+                return;
+        p->contended_until[top] = p->now + NAIVE_RECENT;
+        if (p->now - p->contending_since >= POLICY_MOMENT_NS)
+                p->crowded_until[top] = p->now + NAIVE_RECENT;
 }
 
 static void owe(Policy *p) {
@@ -143,30 +141,6 @@ static void owe(Policy *p) {
         p->owed_next = ns_add(p->now, p->config.starve_ns);
 }
 
-/* Whether fewer than POLICY_ADVANCE_MAX idle entities of its tier are more recent. */
-static bool is_recent(const PolicyEntity *e) {
-        size_t before = 0;
-
-        FOR_EACH(e->p, o)
-                before += !o->ready && o->tier == e->tier && o->idle_order > e->idle_order;
-        return before < POLICY_ADVANCE_MAX;
-}
-
-/* Whether the entity is granted in advance: idle, of the highest tier, and recent. */
-static bool advanced(const PolicyEntity *e) {
-        size_t taken = 0;
-
-        if (e->p->n_missed[e->tier] >= POLICY_ADVANCE_MISSES)
-                return false;
-        FOR_EACH(e->p, o)
-                taken += o->chosen && o->tier == e->tier && !naive_has_turn(o);
-        if (e->tier == e->p->active && taken >= e->p->slots && e->p->now < e->p->contended_until[e->tier])
-                return false;
-        if (e->ready || e->draining || e->tier != highest(e->p) || naive_is_stopped(e->node) || e->tier < e->p->outside)
-                return false;
-        return is_recent(e);
-}
-
 static bool is_last(const PolicyEntity *e) {
         return e->p->last == e && naive_n_ready(e->p) == 0 && !naive_is_stopped(e->node) && e->tier >= e->p->outside;
 }
@@ -176,26 +150,18 @@ static bool may_run(const PolicyEntity *e) {
 
         if (e->ready)
                 return e->chosen || p->owed == e;
-        return e->kept || advanced(e) || is_last(e) || (p->lingering && p->linger == e);
+        return e->kept || naive_is_advanced(e) || is_last(e) || (p->lingering && p->linger == e);
 }
 
 static void report(PolicyEntity *e, Verdict v) {
         Policy *p = e->p;
         PolicyGrant g = {.verdict = v, .threshold = e->threshold ?: p->config.threshold};
-        size_t n_equals = 0;
-        bool guarantees = false;
 
         if (v == VERDICT_RUN) {
                 e->by_floor = p->owed == e && !e->chosen;
                 e->by_turn = naive_has_turn(e);
         }
-        FOR_EACH(p, o)
-                n_equals += o->tier == e->tier;
-        FOR_EACH_NODE(p, n)
-        guarantees = guarantees || n->settings.min > 0;
-        if (v == VERDICT_RUN && e->tier == highest(p) && e->tier >= p->outside &&
-                        (n_equals == 1 || p->now >= p->contended_until[e->tier]) && !(guarantees && p->n > 1) &&
-                        !naive_is_limited(e->node))
+        if (v == VERDICT_RUN && !naive_is_claimed(e))
                 g.threshold = 0;
         if (g.verdict == e->grant.verdict && g.threshold == e->grant.threshold)
                 return;
@@ -215,8 +181,19 @@ static PolicyEntity *next_granted(const Policy *p, uint64_t below) {
         PolicyEntity *best = NULL;
 
         FOR_EACH(p, e)
-                if (e->grant.verdict == VERDICT_RUN && e->grant_order < below)
+                if (e->grant.verdict == VERDICT_RUN && !e->stands && e->grant_order < below)
                         if (!best || e->grant_order > best->grant_order)
+                                best = e;
+        return best;
+}
+
+/* The latest idle one of them, or the one before. */
+static PolicyEntity *next_advanced(const Policy *p, uint64_t below) {
+        PolicyEntity *best = NULL;
+
+        FOR_EACH(p, e)
+                if (naive_is_advanced(e) && e->idle_order < below)
+                        if (!best || e->idle_order > best->idle_order)
                                 best = e;
         return best;
 }
@@ -224,8 +201,19 @@ static PolicyEntity *next_granted(const Policy *p, uint64_t below) {
 static void report_all(Policy *p) {
         PolicyEntity *e;
 
-        for (uint64_t below = UINT64_MAX; (e = next_granted(p, below)); below = e->grant_order)
-                report(e, may_run(e) ? VERDICT_RUN : VERDICT_HOLD);
+        for (uint64_t below = UINT64_MAX; (e = next_advanced(p, below)); below = e->idle_order)
+                e->stands = false;
+        bool end = false;
+        FOR_EACH(p, o)
+                end = end || (o->stands && !naive_may_stand(o));
+        if (end)
+                naive_end_standing(p);
+        for (uint64_t below = UINT64_MAX; (e = next_granted(p, below)); below = e->grant_order) {
+                bool stands = !may_run(e) && naive_may_stand(e);
+
+                report(e, stands || may_run(e) ? VERDICT_RUN : VERDICT_HOLD);
+                e->stands = stands && p->linger != e;
+        }
         naive_note_awaiting(p);
         FOR_EACH_CHOSEN(p, c)
         if (!c->awaits)
@@ -236,18 +224,8 @@ static void report_all(Policy *p) {
                 report(p->linger, VERDICT_RUN);
         if (p->last && is_last(p->last))
                 report(p->last, VERDICT_RUN);
-        for (uint64_t below = UINT64_MAX;;) {
-                PolicyEntity *best = NULL;
-
-                FOR_EACH(p, o)
-                        if (advanced(o) && o->idle_order < below)
-                                if (!best || o->idle_order > best->idle_order)
-                                        best = o;
-                if (!best)
-                        return;
-                report(best, VERDICT_RUN);
-                below = best->idle_order;
-        }
+        for (uint64_t below = UINT64_MAX; (e = next_advanced(p, below)); below = e->idle_order)
+                report(e, VERDICT_RUN);
 }
 
 /* --- when to be asked again --- */
@@ -357,7 +335,8 @@ static void naive_entity_ready(PolicyEntity *e, uint64_t now) {
         advance(p, now);
         if (e->ready)
                 return;
-        p->n_missed[e->tier] = is_recent(e) ? 0 : p->n_missed[e->tier] + 1;
+        e->stands = false;
+        p->n_missed[e->tier] = naive_is_recent(e) ? 0 : p->n_missed[e->tier] + 1;
         if (!e->kept)
                 naive_order_comes(e);
         e->ready = true;
@@ -438,6 +417,7 @@ static void naive_entity_configure(PolicyEntity *e, const PolicySettings *s, uin
         uint32_t weight = naive_weight(e->p, s);
 
         advance(e->p, now);
+        e->stands = false;
         e->threshold = s->threshold;
         naive_floor_change(e, &s->party);
         if (weight != e->m.weight)
@@ -457,6 +437,8 @@ static int naive_entity_move(PolicyEntity *e, PolicyNode *to, uint64_t now) {
 
 static void naive_entity_tail(PolicyEntity *e, uint64_t now) {
         advance(e->p, now);
+        if (!e->draining && !(e->ready && e->grant.verdict == VERDICT_RUN))
+                e->stands = false;
         naive_tail(e);
 }
 
@@ -476,6 +458,7 @@ static void naive_entity_usage(const PolicyEntity *e, uint64_t now, PolicyUsage 
 
 static void naive_node_configure(PolicyNode *n, const PolicyNodeSettings *s, uint64_t now) {
         advance(n->p, now);
+        naive_end_standing(n->p);
         naive_set_node(n, s);
 }
 
@@ -507,7 +490,7 @@ static int naive_new(const PolicyConfig *config, const PolicyCallbacks *callback
         p->config = *config;
         p->callbacks = *callbacks;
         p->wake = NSEC_INFINITY;
-        p->active = p->turn = p->outside = -1;
+        p->active = p->turn = p->outside = p->contending = -1;
         p->root.p = p;
         *ret = p;
         return 0;
@@ -537,6 +520,7 @@ static void naive_outside(Policy *p, int level, uint64_t now) {
 
 static int naive_configure(Policy *p, const PolicyConfig *config, uint64_t now) {
         advance(p, now);
+        naive_end_standing(p);
         p->config = *config;
         FOR_EACH_NODE(p, n)
         if (n->settings.min > 0) {

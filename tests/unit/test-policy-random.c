@@ -296,14 +296,15 @@ static void test_random(void **state) {
                 all.n_tails += s.n_tails;
                 all.n_came_back += s.n_came_back;
                 all.n_awaited += s.n_awaited;
+                all.n_stand += s.n_stand;
         }
         print_message("dispatched %" PRIu64 ", grants %" PRIu64 ", preempted %" PRIu64 ", owed %" PRIu64
                       ", lingered %" PRIu64 ", contended %" PRIu64 ", many idle %" PRIu64 ", stopped %" PRIu64
                       ", guaranteed %" PRIu64 ", kept %" PRIu64 ", tails %" PRIu64 ", came back %" PRIu64
-                      ", awaited %" PRIu64 "\n",
+                      ", awaited %" PRIu64 ", standing %" PRIu64 "\n",
                         all.n_dispatched, all.n_grants, all.n_preempted, all.n_owed, all.n_lingered, all.n_contended,
                         all.n_many_idle, all.n_stopped, all.n_guaranteed, all.n_kept, all.n_tails, all.n_came_back,
-                        all.n_awaited);
+                        all.n_awaited, all.n_stand);
         if (ops != &policy_tree_ops) {
                 check_seen(&all);
                 return;
@@ -319,6 +320,7 @@ static void test_random(void **state) {
         assert_true(all.n_tails > n_scenarios);
         assert_true(all.n_came_back > n_scenarios);
         assert_true(all.n_awaited > n_scenarios);
+        assert_true(all.n_stand > n_scenarios / 4);
 }
 
 int main(int argc, char *argv[]) {
