@@ -306,6 +306,12 @@ static bool entity_may_stand(const PolicyEntity *e) {
                         !entity_is_claimed_by_others(e);
 }
 
+/* Who has just contended may have lost the device, and others of its tier have it now. */
+static bool entity_may_begin_to_stand(const PolicyEntity *e) {
+        return ns_add(e->policy->now_ns, CORE_RECENT_NS - POLICY_MOMENT_NS) >= e->branch->tier->contended_until_ns &&
+                        entity_may_stand(e);
+}
+
 /* While the device may be kept for it, its time is accounted as that of the granted ones. */
 static void entity_run_on(PolicyEntity *e) {
         Policy *p = e->policy;
@@ -332,7 +338,7 @@ static void core_report(Policy *p) {
         DL_FOREACH_SAFE2(p->granted, e, next, granted_next)
                 if (entity_may_run(e))
                         entity_run(e);
-                else if (entity_may_stand(e))
+                else if (entity_may_begin_to_stand(e))
                         entity_run_on(e);
                 else
                         entity_hold(e);

@@ -9,8 +9,9 @@
  * idle, and the next one has the device for itself. So an idle entity of the highest tier keeps its grant until
  * somebody has a claim: a higher tier comes, or a minimum or maximum begins to count, or more of its equals have been
  * ready than can run at once for POLICY_MOMENT_NS, or were so within CORE_RECENT_NS. Then the standing grants end, all
- * at once. Each of these holds is one that was put off, so an event costs no more of them than it would otherwise, on
- * average; and one event ends at most POLICY_STANDING_MAX.
+ * at once. No other begins to stand for POLICY_MOMENT_NS after a contention. Each of these holds is one that was put
+ * off, so an event costs no more of them than it would otherwise, on average; and one event ends at most
+ * POLICY_STANDING_MAX.
  *
  * Who comes with a standing grant launches at once, also while an equal runs, until the caller hears of it and one of
  * them is held. Of a contention that is over in a moment nobody would gain by all those holds; in one that lasts nobody

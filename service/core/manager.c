@@ -226,13 +226,6 @@ static int loop_prepare(Manager *m, uint64_t now) {
         return r;
 }
 
-/* Sleeps until `until_ns`, or an edge. */
-static int loop_sleep_for_edges(Manager *m, uint64_t now, uint64_t until_ns, unsigned *ret_n_woke) {
-        const struct timespec timeout = ns_to_timespec(ns_sub(until_ns, now));
-
-        return wakes_sleep(m, &timeout, ret_n_woke);
-}
-
 /* Sleeps until `until_ns`, an edge, or an event of sd-event. Returns as loop_wait(). */
 static int loop_sleep(Manager *m, uint64_t now, uint64_t until_ns, unsigned *ret_n_woke) {
         const struct timespec timeout = ns_to_timespec(ns_sub(until_ns, now));
@@ -260,7 +253,7 @@ int manager_turn(Manager *m, uint64_t timeout_ns) {
         if (quick)
                 until = MIN(until, loop_quick_until(&m->loop, now));
         if (quick && r == 0 && timeout_ns > 0)
-                r = loop_sleep_for_edges(m, now, until, &n_woke);
+                r = wakes_sleep(m, now, until, &n_woke);
         else if (r == 0)
                 r = loop_sleep(m, now, until, &n_woke);
         else if (r > 0)

@@ -122,6 +122,8 @@ typedef struct Wakes {
         uint64_t looked_at;       /* CLOCK_MONOTONIC ns of the last wakes_turn(); 0: not all clients are there yet */
         bool busy;                /* verdicts are being made */
         bool polls;               /* there is no epoll_pwait2() */
+        int alarm;                /* timerfd: ends a sleep at the latest */
+        uint64_t alarm_at;        /* NSEC_INFINITY: off */
         sd_event_source *timer;   /* ticks while `flooded` is not empty */
         User *flooded;            /* list */
         unsigned n_flooded;
@@ -136,7 +138,7 @@ typedef struct Claims {
         sd_event_source *source; /* on while `ended` is not empty; NULL until a claim has ended */
 } Claims;
 
-#define WAKES_NULL ((Wakes){.epoll = -EBADF})
+#define WAKES_NULL ((Wakes){.epoll = -EBADF, .alarm = -EBADF, .alarm_at = NSEC_INFINITY})
 
 /* While turns come quickly, sd-event's events, and changes that handlers make to its sources, are late by LOOP_STALE_NS
  * at most; and by LOOP_STALE_MAX_NS where edges that have come for LOOP_PATIENCE times as long stop all at once. */

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/timerfd.h>
 #include <utlist.h>
 
 #include "arbiter.h"
@@ -32,6 +33,12 @@
 #define WAKES_LOG_NS (60 * NSEC_PER_SEC)
 
 #define WAKES_EVENTS_MAX 64
+
+/* In place of a client's id, which is never 0. */
+#define WAKES_ALARM 0
+
+/* The alarm is not set for less: a timeout costs as much. */
+#define WAKES_ALARM_NS (500 * NSEC_PER_USEC)
 
 static int control(Client *c, int operation, uint32_t events) {
         struct epoll_event e = {.events = events, .data.u64 = c->id};
@@ -158,23 +165,43 @@ static void woke(Client *c, uint64_t now) {
 
 static unsigned hear(Manager *m, const struct epoll_event *events, int n) {
         uint64_t now = now_ns();
+        unsigned n_woke = 0;
 
         m->wakes.looked_at = now;
         if (n <= 0)
                 return 0;
         for (int i = 0; i < n; i++) {
+                if (events[i].data.u64 == WAKES_ALARM) {
+                        m->wakes.alarm_at = NSEC_INFINITY;
+                        continue;
+                }
                 Client *c = client_find(m, events[i].data.u64);
                 if (c) /* NULL: another process may still have a copy of a freed client's eventfd */
                         woke(c, now);
+                n_woke++;
         }
-        turn_due(m);
-        return (unsigned) n;
+        if (n_woke > 0)
+                turn_due(m);
+        return n_woke;
 }
 
 unsigned wakes_turn(Manager *m) {
         struct epoll_event events[WAKES_EVENTS_MAX];
 
         return hear(m, events, epoll_wait(m->wakes.epoll, events, WAKES_EVENTS_MAX, 0));
+}
+
+/* Returns whether the alarm rings by then. One that is on is set again only to ring earlier, so it may ring too early.
+ */
+static bool set_alarm(Wakes *w, uint64_t now, uint64_t at) {
+        const struct itimerspec t = {.it_value = ns_to_timespec(ns_sub(at, now))};
+
+        if (w->alarm_at <= at)
+                return true;
+        if (at - now < WAKES_ALARM_NS || timerfd_settime(w->alarm, 0, &t, NULL) < 0)
+                return false;
+        w->alarm_at = at;
+        return true;
 }
 
 /* The same by two system calls, for kernels before 5.11, and where the service may not make the other one. */
@@ -187,15 +214,17 @@ static int sleep_in_poll(Manager *m, const struct timespec *timeout, unsigned *r
         return 0;
 }
 
-int wakes_sleep(Manager *m, const struct timespec *timeout, unsigned *ret_n_woke) {
+int wakes_sleep(Manager *m, uint64_t now, uint64_t until, unsigned *ret_n_woke) {
+        const struct timespec timeout = ns_to_timespec(ns_sub(until, now));
+        bool rings = until > now && set_alarm(&m->wakes, now, until);
         struct epoll_event events[WAKES_EVENTS_MAX];
 
         if (m->wakes.polls)
-                return sleep_in_poll(m, timeout, ret_n_woke);
-        int n = epoll_pwait2(m->wakes.epoll, events, WAKES_EVENTS_MAX, timeout, NULL);
+                return sleep_in_poll(m, &timeout, ret_n_woke);
+        int n = epoll_pwait2(m->wakes.epoll, events, WAKES_EVENTS_MAX, rings ? NULL : &timeout, NULL);
         if (n < 0 && (errno == ENOSYS || errno == EPERM)) {
                 m->wakes.polls = true;
-                return sleep_in_poll(m, timeout, ret_n_woke);
+                return sleep_in_poll(m, &timeout, ret_n_woke);
         }
         if (n < 0)
                 return errno == EINTR ? 0 : negative_errno();
@@ -208,7 +237,11 @@ int wakes_sleep(Manager *m, const struct timespec *timeout, unsigned *ret_n_woke
 int wakes_init(Manager *m, void (*on_look)(Manager *m)) {
         m->wakes.look = on_look;
         m->wakes.epoll = epoll_create1(EPOLL_CLOEXEC);
-        if (m->wakes.epoll < 0)
+        m->wakes.alarm = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+        if (m->wakes.epoll < 0 || m->wakes.alarm < 0)
+                return negative_errno();
+        struct epoll_event e = {.events = EPOLLIN | EPOLLET, .data.u64 = WAKES_ALARM};
+        if (epoll_ctl(m->wakes.epoll, EPOLL_CTL_ADD, m->wakes.alarm, &e) < 0)
                 return negative_errno();
         int r = sd_event_add_time(m->event, &m->wakes.timer, CLOCK_MONOTONIC, UINT64_MAX, 1, on_tick, m);
         if (r < 0)
@@ -221,6 +254,7 @@ int wakes_init(Manager *m, void (*on_look)(Manager *m)) {
 void wakes_done(Manager *m) {
         m->wakes.timer = sd_event_source_disable_unref(m->wakes.timer);
         m->wakes.epoll = safe_close(m->wakes.epoll);
+        m->wakes.alarm = safe_close(m->wakes.alarm);
 }
 
 int wakes_add(Client *c) {

@@ -38,6 +38,8 @@ void wakes_forget(Client *c);
 /* Hears all edges so far: the turn is then due to end. Returns how many clients woke the service. */
 unsigned wakes_turn(Manager *m);
 
-/* Sleeps until an edge, or until the timeout, and hears the edges. Returns 0 or a negative errno; *ret_n_woke is that
- * of wakes_turn(). */
-int wakes_sleep(Manager *m, const struct timespec *timeout, unsigned *ret_n_woke);
+/* Sleeps until an edge, or `until`, and hears the edges. Returns 0 or a negative errno; *ret_n_woke is that of
+ * wakes_turn(). It may return earlier without an edge: a timeout costs as much as the rest of a sleep, because the
+ * CPU's timer is set, and set back by the edge. So a longer one is kept by an alarm, which goes on from sleep to sleep.
+ */
+int wakes_sleep(Manager *m, uint64_t now, uint64_t until, unsigned *ret_n_woke);

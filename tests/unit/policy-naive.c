@@ -209,7 +209,8 @@ static void report_all(Policy *p) {
         if (end)
                 naive_end_standing(p);
         for (uint64_t below = UINT64_MAX; (e = next_granted(p, below)); below = e->grant_order) {
-                bool stands = !may_run(e) && naive_may_stand(e);
+                bool stands = !may_run(e) && naive_may_stand(e) &&
+                                p->now + NAIVE_RECENT >= p->contended_until[e->tier] + POLICY_MOMENT_NS;
 
                 report(e, stands || may_run(e) ? VERDICT_RUN : VERDICT_HOLD);
                 e->stands = stands && p->linger != e;

@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 
 #include "tests/unit/arbiter-harness.h"
 #include "tests/unit/own-clock.h"
@@ -16,7 +17,7 @@
 /* What the loop asked for since they were set to 0. A sleep takes no time here: it ends at once, and the clock goes on
  * by the timeout where there is no edge. */
 static struct {
-        unsigned n_sleeps, n_polls, n_looks;
+        unsigned n_sleeps, n_polls, n_looks, n_alarms, n_timeouts;
         uint64_t longest_ns; /* timeout; NSEC_INFINITY: none */
 } asked;
 
@@ -29,18 +30,54 @@ int __wrap_peer_refresh_cgroup(Peer *p);
 int __real_epoll_wait(int epoll, struct epoll_event *events, int n, int timeout_ms);
 int __real_ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *s);
 
-static void pass_without_event(int r, const struct timespec *timeout) {
-        uint64_t ns = timeout ? timespec_to_ns(timeout) : NSEC_INFINITY;
+/* The alarm rings at this time: there is no other timer. */
+static uint64_t alarm_at = NSEC_INFINITY;
+static int alarm_fd;
 
-        asked.longest_ns = MAX(asked.longest_ns, ns);
+int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *value, struct itimerspec *old);
+int __real_timerfd_settime(int fd, int flags, const struct itimerspec *value, struct itimerspec *old);
+
+/* sd-event's timers are absolute. */
+int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *value, struct itimerspec *old) {
+        const struct itimerspec off = {};
+
+        if (flags & TFD_TIMER_ABSTIME)
+                return __real_timerfd_settime(fd, flags, value, old);
+        asked.n_alarms++;
+        alarm_fd = fd;
+        alarm_at = now_ns() + timespec_to_ns(&value->it_value);
+        return __real_timerfd_settime(fd, 0, &off, NULL);
+}
+
+/* The clock has come to the alarm's time. */
+static void ring(void) {
+        const struct itimerspec soon = {.it_value.tv_nsec = 1};
+        struct pollfd fd = {.fd = alarm_fd, .events = POLLIN};
+
+        if (now_ns() < alarm_at)
+                return;
+        alarm_at = NSEC_INFINITY;
+        assert_int_equal(__real_timerfd_settime(alarm_fd, 0, &soon, NULL), 0);
+        assert_int_equal(poll(&fd, 1, -1), 1);
+}
+
+static void pass_without_event(int r, const struct timespec *timeout) {
+        uint64_t ns = timeout ? timespec_to_ns(timeout) : NSEC_INFINITY, rings = ns_sub(alarm_at, now_ns());
+
+        asked.n_timeouts += timeout && ns > 0;
+        ns = MIN(ns, rings);
+        if (timeout || alarm_at != NSEC_INFINITY)
+                asked.longest_ns = MAX(asked.longest_ns, ns);
         if (r > 0)
                 return;
         assert_true(ns < NSEC_INFINITY); /* nobody would end it */
         own_clock_pass(ns);
+        ring();
 }
 
 int __wrap_epoll_pwait2(
                 int epoll, struct epoll_event *events, int n, const struct timespec *timeout, const sigset_t *s) {
+        ring();
         int r = __real_epoll_wait(epoll, events, n, 0);
 
         asked.n_sleeps++;
@@ -55,6 +92,8 @@ int __wrap_epoll_wait(int epoll, struct epoll_event *events, int n, int timeout_
 
 int __wrap_ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *s) {
         const struct timespec now = {};
+
+        ring();
         int r = __real_ppoll(fds, n, &now, s);
 
         asked.n_polls++;
@@ -93,6 +132,7 @@ static void world_make(World *w) {
         /* sd-event has the kernel's clock: no timer of it is ever due. */
         assert_int_equal(clock_gettime(CLOCK_BOOTTIME, &up), 0);
         own_clock_pass(timespec_to_ns(&up));
+        alarm_at = NSEC_INFINITY;
         *w = (World){.m = manager_make(), .fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
         w->quick = join(w->m, "/quick", 0);
         w->ready = join(w->m, "/ready", 10);
@@ -147,6 +187,8 @@ static void test_one_call_an_edge(void **state) {
         edges(&w, 1000, EDGE_NS);
         assert_int_equal(asked.n_sleeps, 1000);
         assert_int_equal(asked.n_polls + asked.n_looks, 0);
+        assert_in_range(asked.n_timeouts, 0, 1000 / 20);
+        assert_in_range(asked.n_alarms, 1, 1000 / 10);
         world_done(&w);
 }
 
