@@ -146,17 +146,10 @@ static void core_note_contention(Policy *p) {
 
         if (top)
                 places = top->root.fair.places + (p->turn && p->turn->tier == top ? p->turn->fair.places : 0);
-        if (places <= p->config.concurrency) {
-                p->contending = NULL;
-                return;
-        }
-        top->contended_until_ns = ns_add(p->now_ns, CORE_RECENT_NS);
-        if (p->contending != top) {
-                p->contending = top;
-                p->contending_since_ns = p->now_ns;
-        }
-        if (p->now_ns - p->contending_since_ns >= POLICY_MOMENT_NS)
-                top->crowded_until_ns = top->contended_until_ns;
+        bool contends = places > p->config.concurrency;
+        if (contends)
+                top->contended_until_ns = ns_add(p->now_ns, CORE_RECENT_NS);
+        core_note_crowd(p, top, contends);
 }
 
 /* --- owe --- */
@@ -302,14 +295,7 @@ static void entity_hold(PolicyEntity *e) {
 }
 
 static bool entity_may_stand(const PolicyEntity *e) {
-        return !e->ready && !e->draining && e->policy->now_ns >= e->branch->tier->crowded_until_ns &&
-                        !entity_is_claimed_by_others(e);
-}
-
-/* Who has just contended may have lost the device, and others of its tier have it now. */
-static bool entity_may_begin_to_stand(const PolicyEntity *e) {
-        return ns_add(e->policy->now_ns, CORE_RECENT_NS - POLICY_MOMENT_NS) >= e->branch->tier->contended_until_ns &&
-                        entity_may_stand(e);
+        return !e->ready && !e->draining && tier_lets_stand(e->branch->tier) && !entity_is_claimed_by_others(e);
 }
 
 /* While the device may be kept for it, its time is accounted as that of the granted ones. */
@@ -338,7 +324,7 @@ static void core_report(Policy *p) {
         DL_FOREACH_SAFE2(p->granted, e, next, granted_next)
                 if (entity_may_run(e))
                         entity_run(e);
-                else if (entity_may_begin_to_stand(e))
+                else if (entity_may_stand(e))
                         entity_run_on(e);
                 else
                         entity_hold(e);

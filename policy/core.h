@@ -104,7 +104,7 @@ struct Tier {
         unsigned n_missed; /* entities that became ready since one of the POLICY_ADVANCE_MAX most recent idle ones did
                             */
         uint64_t contended_until_ns;
-        uint64_t crowded_until_ns; /* contention that lasts: standing.h */
+        uint64_t crowded_until_ns; /* standing.h */
 };
 
 /* Tiers by number, 0 the lowest priority. */
@@ -192,11 +192,15 @@ struct Policy {
 
         Tier *active; /* the tier whose runners are chosen, on `slots` places */
         uint32_t slots;
-        const Tier *contending; /* more of its entities could run than there are places; NULL: none */
-        uint64_t contending_since_ns;
-        PolicyEntity *chosen;   /* list, in the order of the trees */
-        PolicyEntity *granted;  /* list, the latest first: last reported with VERDICT_RUN, and not standing */
-        PolicyEntity *standing; /* list, by granted_prev/granted_next, the latest first: standing.h */
+        struct {
+                const Tier *tier; /* the active one, or the last */
+                bool contends;    /* more of its entities could run than there are places */
+                uint64_t ns;      /* for so long, less a part of all time */
+                uint64_t at_ns;   /* up to then */
+        } crowd;                  /* standing.h */
+        PolicyEntity *chosen;     /* list, in the order of the trees */
+        PolicyEntity *granted;    /* list, the latest first: last reported with VERDICT_RUN, and not standing */
+        PolicyEntity *standing;   /* list, by granted_prev/granted_next, the latest first: standing.h */
         size_t n_standing;
         PolicyEntity *advanced[POLICY_ADVANCE_MAX];
         size_t n_advanced;

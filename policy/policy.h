@@ -38,10 +38,9 @@
  *     a round trip), but at most POLICY_ADVANCE_MAX entities of that tier, the most recent ones, and not while all
  *     places have entities of it, and others of it wanted them shortly before: their launches must not land in that
  *     turn; nor when the last POLICY_ADVANCE_MISSES entities of it that became ready were not among those: such grants
- *     go to the wrong ones, and each costs two words of a page. An idle entity of that tier that has a grant keeps it
- *     until somebody has a claim against it, equals of it by contention that lasts POLICY_MOMENT_NS (standing.h). The
- *     last runner keeps its grant while it is idle and no other is ready; every other idle entity of a contended device
- *     is held;
+ *     go to the wrong ones, and each costs two words of a page. Where the tier has more than POLICY_ADVANCE_MAX
+ * entities that hardly contend, an idle one that has a grant keeps it until somebody has a claim (standing.h). The last
+ * runner keeps its grant while it is idle and no other is ready; every other idle entity of a contended device is held;
  *   - one event costs O(log n) in the number of ready entities, and O(POLICY_ADVANCE_MAX) grants; the end of standing
  *     grants costs one each, which was saved before, and one event ends at most POLICY_STANDING_MAX;
  *   - a ready entity that no maximum stops is held for no longer than floor.h says, whatever other parties have;
@@ -79,8 +78,9 @@
 #define POLICY_ADVANCE_MAX      8U
 #define POLICY_ADVANCE_MISSES   16U
 #define POLICY_STANDING_MAX     1024U
-#define POLICY_MOMENT_NS        NSEC_PER_MSEC /* longest contention for which grants stand */
-#define POLICY_DEPTH_MAX        16U           /* nodes on the way from an entity to the root */
+#define POLICY_CROWD_NS         NSEC_PER_MSEC /* standing.h */
+#define POLICY_CROWD_PART       4U
+#define POLICY_DEPTH_MAX        16U /* nodes on the way from an entity to the root */
 #define POLICY_MAX_MAX          10000U
 #define POLICY_MIN_MAX          100U
 #define POLICY_PERIOD_MIN       NSEC_PER_MSEC

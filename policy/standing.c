@@ -49,3 +49,22 @@ void core_standing_end(Policy *p) {
 PolicyEntity *core_longest_standing(const Policy *p) {
         return p->standing ? p->standing->granted_prev : NULL;
 }
+
+void core_note_crowd(Policy *p, Tier *top, bool contends) {
+        uint64_t ns = p->now_ns - p->crowd.at_ns;
+
+        p->crowd.at_ns = p->now_ns;
+        p->crowd.ns = ns_sub(p->crowd.ns + (p->crowd.contends ? ns : 0), ns / POLICY_CROWD_PART);
+        p->crowd.ns = MIN(p->crowd.ns, 2 * POLICY_CROWD_NS);
+        if (top && top != p->crowd.tier) {
+                p->crowd.tier = top;
+                p->crowd.ns = 0;
+        }
+        p->crowd.contends = contends;
+        if (contends && p->crowd.ns >= POLICY_CROWD_NS)
+                top->crowded_until_ns = ns_add(p->now_ns, CORE_RECENT_NS);
+}
+
+bool tier_lets_stand(const Tier *t) {
+        return t->n_entities > POLICY_ADVANCE_MAX && t->root.node->policy->now_ns >= t->crowded_until_ns;
+}

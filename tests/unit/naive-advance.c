@@ -61,5 +61,10 @@ void naive_end_standing(Policy *p) {
 }
 
 bool naive_may_stand(const PolicyEntity *e) {
-        return !e->ready && !e->draining && e->p->now >= e->p->crowded_until[e->tier] && !is_claimed_by_others(e);
+        size_t n_equals = 0;
+
+        FOR_EACH(e->p, o)
+                n_equals += o->tier == e->tier;
+        return !e->ready && !e->draining && n_equals > POLICY_ADVANCE_MAX &&
+                        e->p->now >= e->p->crowded_until[e->tier] && !is_claimed_by_others(e);
 }

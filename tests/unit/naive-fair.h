@@ -107,8 +107,9 @@ struct Policy {
         PolicyNode root;
         uint64_t now, wake, order;
         uint64_t contended_until[NAIVE_TIERS], crowded_until[NAIVE_TIERS];
-        uint64_t contending_since;      /* of tier `contending` */
-        int contending;                 /* -1: none */
+        uint64_t crowd_ns, crowd_at; /* contention of tier `crowd`, less a part of all time */
+        int crowd;                   /* -1: none yet */
+        bool contends;
         unsigned n_missed[NAIVE_TIERS]; /* entities that came since one came that would have been granted in advance */
         int active;                     /* -1: none */
         uint32_t slots;

@@ -17,7 +17,7 @@ void harness_note_crowd(Harness *h, int highest, bool contends) {
                 h->contended_ns = h->now_ns;
         if (!contends || highest != h->highest || h->contending_since_ns == 0)
                 h->contending_since_ns = contends ? h->now_ns : 0;
-        if (contends && h->now_ns - h->contending_since_ns >= POLICY_MOMENT_NS)
+        if (contends && h->now_ns - h->contending_since_ns >= 2 * POLICY_CROWD_NS)
                 h->crowded_ns = h->now_ns;
 }
 

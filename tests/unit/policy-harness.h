@@ -124,7 +124,7 @@ struct Harness {
         uint64_t may_be_contended_ns; /* contended_ns, if jobs for which a place may be kept counted as ready */
         uint64_t contended_ns;        /* when more than `concurrency` of them were last ready */
         uint64_t contending_since_ns; /* since when they are; 0: they are not */
-        uint64_t crowded_ns;          /* when they were last for POLICY_MOMENT_NS */
+        uint64_t crowded_ns;          /* when they were last for twice POLICY_CROWD_NS */
         HarnessFloor *floors;
         size_t n_floors;
         bool floors_changed;

@@ -114,14 +114,20 @@ static void note_contention(Policy *p) {
                 places = naive_places(&p->root, top);
         if (top >= 0 && p->guaranteed && p->turn == top)
                 places += naive_places(p->guaranteed, top);
-        int contending = places > p->config.concurrency ? top : -1;
-        if (contending != p->contending)
-                p->contending_since = p->now;
-        p->contending = contending;
-        if (contending < 0)
+        bool contends = places > p->config.concurrency;
+        uint64_t ns = p->now - p->crowd_at;
+
+        p->crowd_at = p->now;
+        p->crowd_ns = ns_sub(p->crowd_ns + (p->contends ? ns : 0), ns / POLICY_CROWD_PART);
+        p->crowd_ns = MIN(p->crowd_ns, 2 * POLICY_CROWD_NS);
+        if (top >= 0 && top != p->crowd)
+                p->crowd_ns = 0;
+        p->crowd = top >= 0 ? top : p->crowd;
+        p->contends = contends;
+        if (!contends)
                 return;
         p->contended_until[top] = p->now + NAIVE_RECENT;
-        if (p->now - p->contending_since >= POLICY_MOMENT_NS)
+        if (p->crowd_ns >= POLICY_CROWD_NS)
                 p->crowded_until[top] = p->now + NAIVE_RECENT;
 }
 
@@ -209,8 +215,7 @@ static void report_all(Policy *p) {
         if (end)
                 naive_end_standing(p);
         for (uint64_t below = UINT64_MAX; (e = next_granted(p, below)); below = e->grant_order) {
-                bool stands = !may_run(e) && naive_may_stand(e) &&
-                                p->now + NAIVE_RECENT >= p->contended_until[e->tier] + POLICY_MOMENT_NS;
+                bool stands = !may_run(e) && naive_may_stand(e);
 
                 report(e, stands || may_run(e) ? VERDICT_RUN : VERDICT_HOLD);
                 e->stands = stands && p->linger != e;
@@ -491,7 +496,7 @@ static int naive_new(const PolicyConfig *config, const PolicyCallbacks *callback
         p->config = *config;
         p->callbacks = *callbacks;
         p->wake = NSEC_INFINITY;
-        p->active = p->turn = p->outside = p->contending = -1;
+        p->active = p->turn = p->outside = p->crowd = -1;
         p->root.p = p;
         *ret = p;
         return 0;

@@ -102,9 +102,9 @@ static void test_moment(void **state) {
         Harness *h = crowd(jobs);
 
         for (unsigned i = 0; i < 10; i++) {
-                contend(jobs, POLICY_MOMENT_NS / 2);
+                contend(jobs, POLICY_CROWD_NS / 2);
                 assert_true(count_granted(jobs) >= N_JOBS - 2);
-                harness_run(h, MSEC);
+                harness_run(h, POLICY_CROWD_PART * POLICY_CROWD_NS);
         }
 }
 
@@ -117,7 +117,7 @@ static void test_crowded(void **state) {
 
         (void) ready(jobs[0]);
         (void) ready(jobs[1]);
-        harness_run(h, POLICY_MOMENT_NS);
+        harness_run(h, 2 * POLICY_CROWD_NS);
         assert_int_equal(count_granted(jobs), 1);
         (void) ready(jobs[2]);
         assert_false(granted(jobs[2]));
