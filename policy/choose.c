@@ -146,7 +146,7 @@ static void core_note_contention(Policy *p) {
 
         if (top)
                 places = top->root.fair.places + (p->turn && p->turn->tier == top ? p->turn->fair.places : 0);
-        bool contends = places > p->config.concurrency;
+        bool contends = top && places > p->config.concurrency;
         if (contends)
                 top->contended_until_ns = ns_add(p->now_ns, CORE_RECENT_NS);
         core_note_crowd(p, top, contends);

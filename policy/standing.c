@@ -61,7 +61,7 @@ void core_note_crowd(Policy *p, Tier *top, bool contends) {
                 p->crowd.ns = 0;
         }
         p->crowd.contends = contends;
-        if (contends && p->crowd.ns >= POLICY_CROWD_NS)
+        if (top && contends && p->crowd.ns >= POLICY_CROWD_NS)
                 top->crowded_until_ns = ns_add(p->now_ns, CORE_RECENT_NS);
 }
 

@@ -91,8 +91,8 @@ def render_load(record):
     head = ["", "edges/s", "verdicts/s", "of a core", "us an edge", "yardstick", "Pss MiB"]
     text = (
         "The load is 5,000 cycles a second of ready and idle, on a contended device; 4,500 where all are active. Then "
-        "each client that becomes ready is held and waits for the service, and wakes it twice: when it becomes ready, "
-        "and when it is done. "
+        "each client wakes the service twice: when it becomes ready, and when it is done. Where there are two verdicts "
+        "a cycle, it is held first, and waits for the service. "
     )
     if all("yardstick_percent" in d for d in record["data"]):
         text += "The yardstick is a process in the same run that an eventfd wakes as often, and that does nothing. "

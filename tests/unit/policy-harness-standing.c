@@ -45,10 +45,8 @@ void harness_check_thresholds(const Harness *h) {
                 CHECK(h, j->grant.threshold == own || j->grant.threshold == 0);
                 if (j->level < highest || j->is_limited || (minima && h->n > 1))
                         CHECK(h, j->grant.threshold == own);
-                else if (harness_may_stand(h, j))
-                        continue; /* it keeps its last one */
-                else if (maxima || highest < h->outside)
-                        continue; /* the contending jobs depend on the stopped ones */
+                else if (harness_may_stand(h, j) || maxima || highest < h->outside)
+                        continue; /* it keeps its last one, or the contending jobs depend on the stopped ones */
                 else if (n_highest == 1)
                         CHECK(h, j->grant.threshold == 0);
                 else if (h->now_ns < h->contended_ns + RECENT_NS)
