@@ -141,6 +141,10 @@ uint64_t xsched_queue_lead(XschedQueue *q);
  * while a look is already due, so it may be called for every launch. */
 void xsched_queue_look(XschedQueue *q);
 
+/* As xsched_queue_look(), for a completion that is expected in `ns` nanoseconds: look() is then called at that time, if
+ * that is earlier. Wakes the control thread, so not for every launch; inside of look() it costs nothing. */
+void xsched_queue_look_in(XschedQueue *q, uint64_t ns);
+
 /* Raises this queue to the process's own priority until it drains, because another queue of this process waits for
  * it. */
 void xsched_queue_boost(XschedQueue *q);

@@ -6,6 +6,7 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <sys/prctl.h>
 
 #include "common/macro.h"
 #include "common/time-util.h"
@@ -16,6 +17,8 @@
 #include "shim/core/control.h"
 #include "shim/core/look.h"
 #include "shim/core/process.h"
+
+#define TIMER_SLACK_NS 1000UL /* its timers wait for the ends of kernels; 50 us by default */
 
 /* --- queues --- */
 
@@ -218,6 +221,7 @@ static int control_wait(Control *c) {
 
 void control_main(void) {
         (void) pthread_setname_np(pthread_self(), "xsched");
+        (void) prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS);
         gate_never_wait();
 
         Control *c = calloc(1, sizeof(Control));

@@ -6,7 +6,8 @@
  *
  * A layer asks by xsched_queue_look(), as often as it likes; its look() is called once for that, within LOOK_NS. While
  * looks are asked for, a timer wakes the control thread, and asking costs two loads. After LOOK_NS without a request
- * the thread sleeps, and the next request wakes it.
+ * the thread sleeps, and the next request wakes it. A request by xsched_queue_look_in() makes the next look of all
+ * queues earlier.
  */
 
 #include "shim/core/control.h"

@@ -44,6 +44,7 @@ __attribute__((constructor)) static void read_environment(void) {
         X(queue_limit)                                                                                                 \
         X(queue_limit_for)                                                                                             \
         X(queue_look)                                                                                                  \
+        X(queue_look_in)                                                                                               \
         X(queue_lower_level)                                                                                           \
         X(queue_new)                                                                                                   \
         X(queue_set_flying)                                                                                            \
@@ -164,6 +165,10 @@ uint64_t xsched_queue_lead(XschedQueue *q) {
 
 void xsched_queue_look(XschedQueue *q) {
         late.queue_look(q);
+}
+
+void xsched_queue_look_in(XschedQueue *q, uint64_t ns) {
+        late.queue_look_in(q, ns);
 }
 
 void xsched_queue_boost(XschedQueue *q) {

@@ -6,8 +6,10 @@
 
 #include "shim/opencl/opencl-close.h"
 #include "common/time-util.h"
+#include "shim/opencl/opencl-launch.h"
 #include "shim/opencl/opencl-marker.h"
 #include "shim/opencl/opencl-own.h"
+#include "shim/opencl/opencl-sentinel.h"
 #include "shim/opencl/opencl-tail.h"
 #include "shim/opencl/opencl-track.h"
 
@@ -44,7 +46,7 @@ static void put_marker(OpenclQueue *q, uint64_t newest) {
 void opencl_tail_close(OpenclQueue *q) {
         (void) pthread_mutex_lock(&q->lock);
         uint64_t newest = q->last_seq;
-        bool open = is_open(q), any = open || (opencl_record_n(q) > 0 && !(q->idle && q->idle->seq == newest));
+        bool open = is_open(q), any = open || (opencl_record_n(q) > 0 && opencl_sentinel_seq(q) != newest);
         q->arm |= any;
         (void) pthread_mutex_unlock(&q->lock);
 
@@ -99,6 +101,7 @@ typedef enum Look {
         LOOK_AGAIN,
         LOOK_CLOSE,
         LOOK_HARVEST, /* a harvester has left the work to the control thread */
+        LOOK_POLL,    /* a launch is polled for */
 } Look;
 
 /* Under the lock. */
@@ -109,6 +112,8 @@ static Look look(OpenclQueue *q) {
                 return LOOK_HARVEST;
         if (q->idle)
                 return LOOK_NOTHING;
+        if (opencl_sentinel_seq(q) != 0)
+                return is_waited_for(q) ? LOOK_AGAIN : LOOK_POLL;
 
         bool held = xsched_queue_get_state(q->xq) & XSCHED_QUEUE_HELD;
         bool rests = ns_sub(now_ns(), q->newest_ns) >= OPENCL_TAIL_REST_NS;
@@ -121,6 +126,26 @@ static Look look(OpenclQueue *q) {
         return LOOK_CLOSE;
 }
 
+static void look_do(OpenclQueue *q, Look l) {
+        switch (l) {
+        case LOOK_NOTHING:
+                break;
+        case LOOK_AGAIN:
+                xsched_queue_look(q->xq);
+                break;
+        case LOOK_CLOSE:
+                opencl_tail_close(q);
+                break;
+        case LOOK_POLL:
+                opencl_harvest(q, 0);
+                opencl_sentinel_poll_again(q);
+                break;
+        case LOOK_HARVEST:
+                opencl_harvest(q, 0);
+                break;
+        }
+}
+
 void opencl_tail_look(XschedQueue *xq, void *userdata) {
         PROTECT_ERRNO;
         OpenclQueue *q = userdata;
@@ -131,16 +156,12 @@ void opencl_tail_look(XschedQueue *xq, void *userdata) {
         if (opencl_queue_pin(q)) {
                 Look l = LOOK_NOTHING;
                 if (q->xq == xq) {
+                        opencl_drain_wanted(q);
                         (void) pthread_mutex_lock(&q->lock);
                         l = look(q);
                         (void) pthread_mutex_unlock(&q->lock);
                 }
-                if (l == LOOK_HARVEST)
-                        opencl_harvest(q, 0);
-                else if (l == LOOK_CLOSE)
-                        opencl_tail_close(q);
-                else if (l == LOOK_AGAIN)
-                        xsched_queue_look(xq);
+                look_do(q, l);
                 opencl_queue_unpin(q);
         }
         opencl_own_end();

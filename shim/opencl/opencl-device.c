@@ -20,6 +20,7 @@
 #define DEVICE_PCI_DOMAIN_ID_NV 0x400AU
 #define DEVICE_TOPOLOGY_AMD     0x4037U
 #define TOPOLOGY_TYPE_PCIE_AMD  1U
+#define VENDOR_ID_NVIDIA        0x10DEU
 
 typedef struct PciBusInfo {
         cl_uint domain, bus, device, function;
@@ -124,6 +125,8 @@ void opencl_device_describe(cl_device_id device, OpenclDevice *ret) {
         cl_device_type type = 0;
         (void) device_get(device, CL_DEVICE_TYPE, &type, sizeof(type));
         d.is_cpu = type & CL_DEVICE_TYPE_CPU;
+        cl_uint vendor = 0;
+        d.is_nvidia = device_get(device, CL_DEVICE_VENDOR_ID, &vendor, sizeof(vendor)) && vendor == VENDOR_ID_NVIDIA;
 
         PciBusInfo pci;
         if (device_pci(device, &pci)) {

@@ -12,7 +12,7 @@
 typedef struct OpenclDevice {
         char id[OPENCL_DEVICE_ID_MAX]; /* "pci:0000:65:00.0", or "opencl:PLATFORM:DEVICE:N" */
         char name[OPENCL_DEVICE_ID_MAX];
-        bool is_cpu;
+        bool is_cpu, is_nvidia;
 } OpenclDevice;
 
 /* Describes a device. Never fails: a device without information is "opencl:unknown:unknown:0". Sub-devices count as

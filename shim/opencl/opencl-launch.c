@@ -89,6 +89,8 @@ void opencl_launch_start(OpenclQueue *q, cl_event *event, uint64_t kind, cl_uint
         /* Two threads launch at once, so the runtime's order may differ from ours. A blocking call does not count: it
          * is one launch among many of the other thread's, `covers` is right all the same, and its end is noticed
          * later. */
+        if (unlikely(atomic_load_explicit(&q->n_drains, memory_order_relaxed) > 0))
+                opencl_drain_wanted(q);
         if (!ret->blocking)
                 begin_submit(q);
         ret->queue = q;
@@ -148,9 +150,7 @@ void opencl_blocking_end(OpenclWait *w, OpenclQueue *q, bool failed) {
 
 /* --- the drain --- */
 
-void opencl_drain(XschedQueue *xq, void *userdata) {
-        PROTECT_ERRNO;
-        OpenclQueue *q = userdata;
+static void drain(OpenclQueue *q, XschedQueue *xq) {
         cl_event marker = NULL;
         const OpenclTrack t = {
                         .kind = OPENCL_TRACK_DRAIN,
@@ -171,4 +171,34 @@ void opencl_drain(XschedQueue *xq, void *userdata) {
         if (pinned)
                 opencl_queue_unpin(q);
         opencl_own_end();
+}
+
+void opencl_drain_wanted(OpenclQueue *q) {
+        PROTECT_ERRNO;
+
+        for (uint32_t n = atomic_exchange(&q->n_drains, 0); n > 0; n--)
+                drain(q, q->xq);
+}
+
+/* Leaves the drain to the next launch, or to a look. Returns whether the queue is still there. */
+static bool drain_later(OpenclQueue *q, XschedQueue *xq) {
+        if (!opencl_queue_pin(q))
+                return false;
+        bool same = q->xq == xq;
+        if (same) {
+                atomic_fetch_add(&q->n_drains, 1);
+                xsched_queue_look(xq);
+        }
+        opencl_queue_unpin(q);
+        return same;
+}
+
+void opencl_drain(XschedQueue *xq, void *userdata) {
+        PROTECT_ERRNO;
+        OpenclQueue *q = userdata;
+
+        if (!q->callbacks_spin)
+                drain(q, xq);
+        else if (!drain_later(q, xq))
+                xsched_queue_drained(xq);
 }

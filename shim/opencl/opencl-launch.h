@@ -43,6 +43,9 @@ typedef enum OpenclObserve {
 /* A command that passes without the gate was submitted. */
 void opencl_observe(OpenclQueue *q, OpenclObserve what, cl_uint n_waits, const cl_event *waits);
 
+/* Puts the drains that were left to the next launch, or to the next look. */
+void opencl_drain_wanted(OpenclQueue *q);
+
 /* XschedQueueInfo.drain */
 void opencl_drain(XschedQueue *xq, void *userdata);
 

@@ -53,6 +53,7 @@ static OpenclQueue *queue_new(cl_command_queue handle, cl_device_id device, cl_c
 
         q->handle = handle;
         q->callbacks_prompt = d.is_cpu;
+        q->callbacks_spin = d.is_nvidia && !d.is_cpu;
         q->stamps = !d.is_cpu && properties & CL_QUEUE_PROFILING_ENABLE && opencl_next.clGetEventProfilingInfo;
         q->priority_hint = priority_hint;
         atomic_store(&q->in_order, !(properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE));

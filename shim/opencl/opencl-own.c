@@ -37,6 +37,10 @@ void opencl_own_end(void) {
         leave();
 }
 
+bool opencl_own_is_here(void) {
+        return own_here > 0;
+}
+
 void opencl_own_stop(void) {
         uint64_t until = now_ns() + WAIT_NS;
         uint32_t v = atomic_fetch_or(&own, STOPPED) | STOPPED;

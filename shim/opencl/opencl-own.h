@@ -15,6 +15,9 @@
 bool opencl_own_begin(void);
 void opencl_own_end(void);
 
+/* Whether this thread is in such a call. */
+bool opencl_own_is_here(void);
+
 /* Waits until other threads are out of such calls, for a limited time: a call that never returns must not keep a
  * process from ending. */
 void opencl_own_stop(void);

@@ -97,6 +97,8 @@ static void queue_reset(OpenclQueue *q) {
         atomic_store(&q->pins, 0);
         atomic_store(&q->app_refs, 1);
         q->idle = q->wake = NULL;
+        q->polled_seq = 0;
+        atomic_store(&q->n_drains, 0);
         reset_tail(q);
 }
 

@@ -70,8 +70,10 @@ struct OpenclQueue {
         _Atomic bool multi_threaded; /* our order of launches may not be the runtime's */
         _Atomic bool tail;           /* launches need no events */
         _Atomic bool no_samples;     /* the runtime does not tell when launches begin */
+        _Atomic uint32_t n_drains;   /* that the thread which launches has to put (opencl_drain_wanted()) */
         _Atomic bool turn_over;      /* opencl-delay.c: the queue has been held since the last launch */
         bool callbacks_prompt;       /* a CPU device, whose runtime calls back at once */
+        bool callbacks_spin;         /* each callback takes a CPU for long, so none is requested (opencl-sentinel.h) */
         bool harvesting, again;
 
         /* Tracked launches, oldest first, from `head` on. Under `lock`, except that only the harvester removes. No
@@ -87,6 +89,9 @@ struct OpenclQueue {
         _Atomic(LaunchKinds *) kinds;
         _Atomic uint64_t flying_ns; /* expected device time of all launches in flight */
         OpenclSentinel *idle;       /* for the idle edge, on the newest launch; NULL: not armed */
+        uint64_t polled_seq;        /* in its place, where callbacks_spin: the launch whose end is polled for; or 0 */
+        uint64_t polled_until_ns;   /* when all in flight at that time should have ended, */
+        uint32_t n_polls;           /* and how many polls after that found it in flight */
 
         cl_command_queue handle;
         int32_t priority_hint;

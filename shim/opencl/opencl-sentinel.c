@@ -5,6 +5,7 @@
  */
 
 #include "shim/opencl/opencl-sentinel.h"
+#include "common/time-util.h"
 #include "shim/opencl/opencl-own.h"
 #include "shim/opencl/opencl-record.h"
 #include "shim/opencl/opencl-track.h"
@@ -45,6 +46,14 @@ void opencl_sentinel_give_up(OpenclSentinel **sentinel) {
                 ;
 }
 
+/* Some runtimes start nothing without a flush: launches that count as outstanding have to be on their way. */
+static void flush(OpenclQueue *q) {
+        if (opencl_queue_pin(q)) {
+                (void) opencl_next.clFlush(q->handle);
+                opencl_queue_unpin(q);
+        }
+}
+
 /* Hangs a sentinel on the launch at `index`. Called and left with the lock held; the event stays ours meanwhile,
  * because we are the harvester. The callback may come from inside the call. */
 static void sentinel_arm(OpenclQueue *q, OpenclSentinel **sentinel, size_t index) {
@@ -61,11 +70,7 @@ static void sentinel_arm(OpenclQueue *q, OpenclSentinel **sentinel, size_t index
 
         bool armed = opencl_next.clSetEventCallback(event, CL_COMPLETE, sentinel_fired, s) == CL_SUCCESS;
 
-        /* Some runtimes start nothing without a flush: launches that count as outstanding have to be on their way. */
-        if (opencl_queue_pin(q)) {
-                (void) opencl_next.clFlush(q->handle);
-                opencl_queue_unpin(q);
-        }
+        flush(q);
 
         (void) pthread_mutex_lock(&q->lock);
         if (!armed) {
@@ -74,17 +79,64 @@ static void sentinel_arm(OpenclQueue *q, OpenclSentinel **sentinel, size_t index
         }
 }
 
+/* --- polling --- */
+
+#define POLL_MIN_NS    (30 * NSEC_PER_USEC)  /* a sleeping CPU needs about as long to come back */
+#define POLL_OPEN_NS   (200 * NSEC_PER_USEC) /* while nobody waits for the end of a held queue */
+#define POLL_MAX_NS    (500 * NSEC_PER_USEC)
+#define POLLS_ALIKE    8U /* then half as often, after each such number */
+#define POLL_SHIFT_MAX 5U
+#define POLLS_OVERDUE  32U /* some milliseconds late */
+
+/* Asks for the next look: at the expected end, and after that less and less often. Under the lock. */
+static void poll_ask(OpenclQueue *q) {
+        bool held = xsched_queue_get_state(q->xq) & XSCHED_QUEUE_HELD;
+        uint64_t left = ns_sub(q->polled_until_ns, now_ns()), least = held ? POLL_MIN_NS : POLL_OPEN_NS;
+
+        if (left < least)
+                left = least << MIN(q->n_polls++ / POLLS_ALIKE, POLL_SHIFT_MAX);
+        xsched_queue_look_in(q->xq, MIN(left, POLL_MAX_NS));
+}
+
+/* The end of the newest launch is polled for from now on. Called and left with the lock held. */
+static void poll_arm(OpenclQueue *q) {
+        q->polled_seq = q->tracked[q->n - 1].seq;
+        q->polled_until_ns = now_ns() + atomic_load_explicit(&q->flying_ns, memory_order_relaxed);
+        q->n_polls = 0;
+        poll_ask(q);
+        if (opencl_own_is_here())
+                return;
+        (void) pthread_mutex_unlock(&q->lock);
+        flush(q);
+        (void) pthread_mutex_lock(&q->lock);
+}
+
+void opencl_sentinel_poll_again(OpenclQueue *q) {
+        (void) pthread_mutex_lock(&q->lock);
+        bool is_open = !q->idle && opencl_sentinel_seq(q) != 0, overdue = is_open && q->n_polls == POLLS_OVERDUE;
+        if (is_open)
+                poll_ask(q);
+        (void) pthread_mutex_unlock(&q->lock);
+
+        if (overdue)
+                flush(q);
+}
+
 /* Puts a sentinel on the newest launch, so that the last end is reported. A queue with a tail is polled instead, unless
  * a caller has asked for more (opencl-tail.h). */
 static void arm_idle(OpenclQueue *q) {
-        if (opencl_record_n(q) == 0 || q->idle)
+        if (opencl_record_n(q) == 0 || opencl_sentinel_seq(q) != 0)
                 return;
         bool wanted = q->arm || !atomic_load(&q->tail);
-        if (wanted && q->tracked[q->n - 1].event) {
-                q->arm = false;
-                sentinel_arm(q, &q->idle, q->n - 1);
-        } else
+        if (!wanted || !q->tracked[q->n - 1].event) {
                 xsched_queue_look(q->xq);
+                return;
+        }
+        q->arm = false;
+        if (q->callbacks_spin)
+                poll_arm(q);
+        else
+                sentinel_arm(q, &q->idle, q->n - 1);
 }
 
 /* A thread at the bound goes on when `keep` launches are left, so it needs the end of the launch before those, or of

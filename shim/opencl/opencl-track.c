@@ -34,8 +34,9 @@
 
 bool opencl_track(OpenclQueue *q, cl_event event, const OpenclTrack *t) {
         (void) pthread_mutex_lock(&q->lock);
-        bool pushed = opencl_record_push(q, event, t), watched = q->idle;
+        bool pushed = opencl_record_push(q, event, t), watched = opencl_sentinel_seq(q) != 0;
         bool looked_at = !event || (atomic_load(&q->tail) && t->kind != OPENCL_TRACK_DRAIN);
+        q->arm |= q->callbacks_spin && t->kind == OPENCL_TRACK_DRAIN; /* a poll costs less than a look that is late */
         (void) pthread_mutex_unlock(&q->lock);
 
         if (!pushed && event)

@@ -352,6 +352,11 @@ void xsched_queue_look(XschedQueue *q) {
         (void) pthread_once(&look_once, start_looking);
 }
 
+_public_
+void xsched_queue_look_in(XschedQueue *q, uint64_t ns) {
+        xsched_queue_look(q);
+}
+
 /* Functions of the other layer; they are used only if all of them are there. */
 _public_
 int xsched_queue_get_state(XschedQueue *q) {

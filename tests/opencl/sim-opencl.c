@@ -358,6 +358,7 @@ static cl_int CL_API_CALL sim_clGetDeviceInfo(
                 cl_uint type;
                 cl_char unused[17], bus, device, function;
         } amd = {.type = 1, .bus = (cl_char) 0xC1, .device = 0x1F, .function = 7};
+        const cl_uint vendor = sim.is_nvidia ? 0x10DE : 0x1002;
         const cl_device_type type = sim.is_cpu ? CL_DEVICE_TYPE_CPU : CL_DEVICE_TYPE_GPU;
         cl_platform_id p = (cl_platform_id) (void *) &platform;
         cl_device_id parent = d == sim_sub_device ? sim_device : NULL;
@@ -370,6 +371,8 @@ static cl_int CL_API_CALL sim_clGetDeviceInfo(
                 return answer(&p, sizeof(p), size, value, size_ret);
         if (what == CL_DEVICE_PARENT_DEVICE)
                 return answer(&parent, sizeof(parent), size, value, size_ret);
+        if (what == CL_DEVICE_VENDOR_ID)
+                return answer(&vendor, sizeof(vendor), size, value, size_ret);
         if (what == CL_DEVICE_TYPE)
                 return answer(&type, sizeof(type), size, value, size_ret);
         if (what == 0x410F && streq_ptr(sim.pci, "khr"))
@@ -510,6 +513,11 @@ void xsched_queue_started(XschedQueue *q, uint64_t since_ns) {
 
 void xsched_queue_look(XschedQueue *q) {
         __atomic_store_n(&q->look_wanted, true, __ATOMIC_SEQ_CST);
+}
+
+void xsched_queue_look_in(XschedQueue *q, uint64_t ns) {
+        library.look_in_ns = ns;
+        xsched_queue_look(q);
 }
 
 bool library_look(XschedQueue *q) {

@@ -45,6 +45,7 @@ typedef struct Sim {
         cl_int fail_next;                       /* the next enqueue returns this */
         bool forget_failed;                     /* a failed command has no callback, as in PoCL */
         bool is_cpu;                            /* whether the devices of queues made from now on are CPUs */
+        bool is_nvidia;                         /* whether their vendor is NVIDIA */
         bool late_callbacks;                    /* callbacks wait for sim_call_back() */
         bool no_callbacks;                      /* clSetEventCallback() fails */
         uint64_t stamp_ns;                      /* length of a launch by the device's time stamps; 0: it has none */
@@ -93,6 +94,7 @@ typedef struct FakeLibrary {
         uint64_t budget_ns, lead_ns, each_ns; /* each_ns: the argument of the last call */
         int launches, nowait, completed, drained, boosts, looks, queues_alive;
         uint64_t device_ns, started_ns; /* started_ns: the argument of the last call */
+        uint64_t look_in_ns;            /* the same */
         XschedQueue *last;              /* made */
 } FakeLibrary;
 

@@ -53,6 +53,7 @@ static void test_exports(void **state) {
                         "xsched_queue_limit_for",
                         "xsched_queue_lead",
                         "xsched_queue_look",
+                        "xsched_queue_look_in",
                         "xsched_queue_boost",
                         "xsched_get_counters",
                         "xsched_hint",

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * The OpenCL layer on NVIDIA's driver, over a simulated runtime: ends are found by asking (opencl-sentinel.h)
+ */
+
+#include "layer-fixture.h"
+
+static void look(void) {
+        assert_true(library_look(library.last));
+}
+
+/* Every end is found by asking. Nobody requests a callback, and the control thread puts and flushes nothing. */
+static void test_polls(void **state) {
+        sim.is_nvidia = true;
+        cl_command_queue q = queue(0);
+
+        library.track = true;
+        for (int i = 1; i <= 20; i++) {
+                launches(q, 1);
+                SimCounters before = sim.n;
+                look();
+                assert_int_equal(library.completed, i - 1);
+                sim_complete_to(i);
+                assert_int_equal(library.completed, i - 1);
+                look();
+                assert_int_equal(library.completed, i);
+                assert_int_equal(sim.n.flushes, before.flushes);
+                assert_int_equal(sim.n.markers, before.markers);
+        }
+        assert_false(library_look(library.last));
+        assert_int_equal(sim.n.callbacks, 0);
+        release(q);
+}
+
+/* While the queue is held, the end is looked for soon; and ever less often the longer it fails to come. What is long
+ * overdue is flushed once. */
+static void test_polls_rarely(void **state) {
+        sim.is_nvidia = true;
+        cl_command_queue q = queue(0);
+
+        library.track = true;
+        launches(q, 1);
+        look();
+        uint64_t open_ns = library.look_in_ns;
+        library.held = true;
+        look();
+        assert_true(library.look_in_ns < open_ns);
+        int flushes = sim.n.flushes;
+        for (int i = 0; i < 100; i++)
+                look();
+        assert_true(library.look_in_ns > open_ns);
+        assert_int_equal(sim.n.flushes, flushes + 1);
+        sim_complete_to(1);
+        look();
+        assert_int_equal(library.completed, 1);
+        assert_false(library_look(library.last));
+        assert_int_equal(sim.n.callbacks, 0);
+        library.held = false;
+        release(q);
+}
+
+/* The thread that launches puts a drain; if none launches, a look does. */
+static void test_drains_by_a_launch(void **state) {
+        sim.is_nvidia = true;
+        cl_command_queue q = queue(0);
+
+        launches(q, 3);
+        library.track = true;
+        library.last->info.drain(library.last, library.last->info.userdata);
+        assert_int_equal(sim.n.markers, 0);
+        launches(q, 1);
+        assert_int_equal(sim.n.markers, 1);
+        sim_complete_to(4);
+        look();
+        assert_int_equal(library.drained, 1);
+        assert_int_equal(library.completed, 0);
+        sim_complete_to(5);
+        look();
+        assert_int_equal(library.completed, 1);
+
+        library.last->info.drain(library.last, library.last->info.userdata);
+        library.last->info.drain(library.last, library.last->info.userdata);
+        look();
+        assert_int_equal(sim.n.markers, 3);
+        sim_complete_to(7);
+        look();
+        assert_int_equal(library.drained, 3);
+        assert_int_equal(sim.n.callbacks, 0);
+        release(q);
+}
+
+#define T(f) cmocka_unit_test_setup_teardown(f, layer_setup, layer_teardown)
+
+int main(void) {
+        const struct CMUnitTest tests[] = {T(test_polls), T(test_polls_rarely), T(test_drains_by_a_launch)};
+
+        return cmocka_run_group_tests(tests, layer_setup_group, NULL);
+}
