@@ -93,8 +93,10 @@ static void poll_ask(OpenclQueue *q) {
         bool held = xsched_queue_get_state(q->xq) & XSCHED_QUEUE_HELD;
         uint64_t left = ns_sub(q->polled_until_ns, now_ns()), least = held ? POLL_MIN_NS : POLL_OPEN_NS;
 
-        if (left < least)
-                left = least << MIN(q->n_polls++ / POLLS_ALIKE, POLL_SHIFT_MAX);
+        if (left < least) {
+                uint32_t n = q->n_polls++ / POLLS_ALIKE;
+                left = least << MIN(n, POLL_SHIFT_MAX);
+        }
         xsched_queue_look_in(q->xq, MIN(left, POLL_MAX_NS));
 }
 
