@@ -71,7 +71,7 @@ class Symbols(unittest.TestCase):
         for library in LIBRARIES:
             with self.subTest(library=os.path.basename(library)):
                 found = wanted(library)
-                self.assertGreater(len(found), 5)
+                self.assertIn("__errno_location", [name for _, name in found])
                 self.assertEqual([f"{name}@{version}" for version, name in found if version > NEWEST], [])
 
     def test_not_by_version(self):
