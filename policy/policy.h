@@ -39,8 +39,9 @@
  *     places have entities of it, and others of it wanted them shortly before: their launches must not land in that
  *     turn; nor when the last POLICY_ADVANCE_MISSES entities of it that became ready were not among those: such grants
  *     go to the wrong ones, and each costs two words of a page. Where the tier has more than POLICY_ADVANCE_MAX
- * entities that hardly contend, an idle one that has a grant keeps it until somebody has a claim (standing.h). The last
- * runner keeps its grant while it is idle and no other is ready; every other idle entity of a contended device is held;
+ *     entities that hardly contend, an idle one that has a grant keeps it until somebody has a claim (standing.h).
+ *     The last runner keeps its grant while it is idle and no other is ready; every other idle entity of a contended
+ *     device is held;
  *   - one event costs O(log n) in the number of ready entities, and O(POLICY_ADVANCE_MAX) grants; the end of standing
  *     grants costs one each, which was saved before, and one event ends at most POLICY_STANDING_MAX;
  *   - a ready entity that no maximum stops is held for no longer than floor.h says, whatever other parties have;

@@ -33,10 +33,10 @@
  *   returning from it); then the tail is closed once.
  *
  *   The bound counts launches not known complete: it may let through fewer than allowed, by the launches between two
- *   events, and never more. Events are at most half of the bound apart, and where that is more than eight, a
- *   quarter where ends are noticed at once and two thirds elsewhere. The bound and the distance of events are computed
- * after each event, and after the first launch after a rest. In between only words that the service changes are read,
- * and a launch of another kind computes them anew.
+ *   events, and never more. Events are at most half of the bound apart, and where that is more than eight, a quarter
+ *   where ends are noticed at once and two thirds elsewhere. The bound and the distance of events are computed after
+ *   each event, and after the first launch after a rest. In between only words that the service changes are read, and a
+ *   launch of another kind computes them anew.
  *
  *   A queue whose last reference is released is closed before its handle goes.
  *
