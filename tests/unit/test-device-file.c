@@ -149,7 +149,7 @@ typedef struct Taker {
 /* Ends with the files that it has got, as bits. */
 static void run_taker(void *userdata) {
         const Taker *t = userdata;
-        int found = 0, at = 0, fd;
+        int found = 0, found_singly = 0, at = 0, fd;
         uint64_t start_time;
 
         int pidfd = process_open(t->pid, &start_time);
@@ -159,15 +159,19 @@ static void run_taker(void *userdata) {
                 (void) close(fd);
                 at++;
         }
+        if (fd != -ENODEV)
+                _exit(1 << N_FILES);
+
         /* One by one, as for files that were found before. */
         for (int i = 0; i < N_FILES; i++) {
                 fd = device_file_take(t->pid, pidfd, t->device, t->tenant->fds[i]);
-                if ((fd >= 0) != ((found >> i & 1) != 0))
+                if (fd < 0 && fd != -ENODEV)
                         _exit(1 << N_FILES);
+                found_singly |= fd >= 0 ? 1 << i : 0;
                 if (fd >= 0)
                         (void) close(fd);
         }
-        _exit(fd == -ENODEV || fd >= 0 ? found : 1 << N_FILES);
+        _exit(found == found_singly ? found : 1 << N_FILES);
 }
 
 /* Returns its exit status, or -1 when it has not ended in time. */
