@@ -126,6 +126,8 @@ static int on_register_queue(sd_bus_message *m, void *userdata, sd_bus_error *er
         c->n_queues++;
         uint64_t id = c->next_id++;
         uint32_t slot = s->force_slot >= 0 ? (uint32_t) s->force_slot : (uint32_t) (id % 1000);
+        if (slot < 64)
+                c->seated |= UINT64_C(1) << slot;
         return sd_bus_reply_method_return(m, "tu", id, slot);
 }
 
@@ -138,6 +140,8 @@ static int on_unregister_queue(sd_bus_message *m, void *userdata, sd_bus_error *
         c->n_queues--;
         c->n_gone++;
         c->last_gone = id;
+        if (s->force_slot < 0 && id % 1000 < 64)
+                c->seated &= ~(UINT64_C(1) << id % 1000);
         return sd_bus_reply_method_return(m, NULL);
 }
 

@@ -20,6 +20,7 @@ typedef struct FakeClient {
         unsigned n_queues; /* registered now */
         unsigned n_gone;
         uint64_t last_gone;
+        uint64_t seated; /* the slots below 64 of those that are registered now, as bits */
         char job[64], class[64], version[64];
         int32_t priority;
         uint32_t weight;
