@@ -42,6 +42,8 @@ const char *kfd_privileged_explain(int error) {
         case -EIO:
         case -ETIME:
                 return "the GPU did not stop";
+        case -ETIMEDOUT:
+                return "the driver does not answer";
         case -EROFS:
         case -ENOSPC:
                 return "what would be done cannot be written down first";

@@ -25,6 +25,8 @@ const char *nvrm_privileged_explain(int error) {
                 return "files of the process may not be taken: the capability CAP_SYS_PTRACE is missing";
         case -EACCES:
                 return "/dev/nvidiactl may not be opened, or the driver refuses the call";
+        case -ETIMEDOUT:
+                return "the driver does not answer";
         case -EOPNOTSUPP:
                 return "this version of NVIDIA's driver is unknown";
         case -E2BIG:

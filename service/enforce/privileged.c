@@ -32,6 +32,8 @@
 #define PAUSER_NAME "xsched-holder"
 #define RELEASE_MAX_NS                                                                                                 \
         (2 * PAGE_LEASE_NS) /* a pauser whose pause has not ended by then is killed, and the pause is undone */
+#define HOLD_MAX_NS                                                                                                    \
+        (10 * NSEC_PER_SEC) /* the same for one that has not held by then; amdgpu itself waits 9 s for its firmware */
 #define DEATHS_MAX    3U    /* deaths of a client's pausers, after which the rung is given up */
 #define FORMER_MAX    15U   /* tries to undo a former service's pauses while one of its pausers lives: 30 s */
 #define NUMBER_SIZE   24U
@@ -213,8 +215,9 @@ static void pc_set_state(PrivilegedClient *pc, PrivilegedState state) {
                 return;
         pc->state = state;
         (void) sd_event_source_set_enabled(pc->timer, SD_EVENT_OFF);
-        if (state == PRIVILEGED_RELEASING) {
-                (void) sd_event_source_set_time(pc->timer, (now_ns() + RELEASE_MAX_NS) / NSEC_PER_USEC);
+        if (state == PRIVILEGED_HOLDING || state == PRIVILEGED_RELEASING) {
+                uint64_t left = state == PRIVILEGED_HOLDING ? HOLD_MAX_NS : RELEASE_MAX_NS;
+                (void) sd_event_source_set_time(pc->timer, (now_ns() + left) / NSEC_PER_USEC);
                 (void) sd_event_source_set_enabled(pc->timer, SD_EVENT_ONESHOT);
         }
         if (pc->client)
@@ -318,19 +321,24 @@ static int on_pauser_end(sd_event_source *s, int fd, uint32_t events, void *user
         if (!clean && ++pc->n_deaths >= DEATHS_MAX)
                 pc_failed(pc, -EIO);
         else {
-                pc_set_state(pc, PRIVILEGED_OFF);
+                if (pc->state != PRIVILEGED_FAILED)
+                        pc_set_state(pc, PRIVILEGED_OFF);
                 privileged_touch(pc->client);
         }
         return 0;
 }
 
-static int on_release_late(sd_event_source *s, uint64_t usec, void *userdata) {
+/* A call to the driver cannot be interrupted. A pauser that hangs in one ends when the call does. */
+static int on_late(sd_event_source *s, uint64_t usec, void *userdata) {
         PrivilegedClient *pc = userdata;
 
         log_event(LOG_WARNING, MESSAGE_PRIVILEGED, LOG_FIELDS(.pid = pc->target, .error = -ETIME),
-                        "The pauser of process %d does not let go: it is killed, and another undoes", (int) pc->target);
+                        "The pauser of process %d does not %s: it is killed, and another undoes", (int) pc->target,
+                        pc->state == PRIVILEGED_HOLDING ? "hold it" : "let go");
         if (pc->child.pid > 0)
                 (void) kill(pc->child.pid, SIGKILL);
+        if (pc->state == PRIVILEGED_HOLDING)
+                pc_failed(pc, -ETIMEDOUT);
         return 0;
 }
 
@@ -373,7 +381,7 @@ static int pc_new(Client *c, PrivilegedClient **ret) {
                         .target = c->peer.pid,
                         .target_start = c->peer.start_time,
         };
-        int r = sd_event_add_time(m->event, &pc->timer, CLOCK_MONOTONIC, UINT64_MAX, 0, on_release_late, pc);
+        int r = sd_event_add_time(m->event, &pc->timer, CLOCK_MONOTONIC, UINT64_MAX, 0, on_late, pc);
         if (r >= 0)
                 r = sd_event_source_set_priority(pc->timer, PRIORITY_EDGES);
         if (r >= 0)

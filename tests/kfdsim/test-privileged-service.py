@@ -191,6 +191,23 @@ class Criu(Holds):
         until(lambda: not self.named(), "another one has undone it")
         self.finish(t)
 
+    def test_holder_does_not_answer(self):
+        """A holder that does not come back from a hold is given up. Lesser means hold the tenant, and another holder
+        does so later."""
+        t = self.held_tenant()
+        self.release(t)
+        holder = self.holder()
+        os.kill(holder, signal.SIGSTOP)
+        self.high.edge(1)
+        self.until_state(t, "holding")
+        self.until_state(t, "failed")
+        self.until_told("does not answer")
+        until(lambda: holder not in self.children(), "it is killed")
+        self.high.edge(0)
+        t.goes_on()
+        self.assertEqual(self.state(t), "failed")
+        self.finish(t)
+
     def test_all_killed(self):
         """If no process is left to undo a hold, the next service does so when it starts."""
         t = self.held_tenant()
