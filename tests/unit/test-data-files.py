@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Files that are not code agree with the code, and with each other: test-data-files.py SOURCE-DIR BUILD-DIR
 
-These are: message ids, catalog and manual page; polkit actions; bus policy and interface; unit and activation file.
+These are: manual pages; message ids and catalog; polkit actions; bus policy and interface; unit and activation file.
 """
 
 import os
@@ -41,6 +41,21 @@ def catalog():
         assert ident not in entries, f"{ident} is in the catalog twice"
         entries[ident] = (re.search(r"^Subject: (.+)$", rest, re.M).group(1), rest)
     return entries
+
+
+class ManualPages(unittest.TestCase):
+    def setUp(self):
+        if lacks("groff"):
+            self.skipTest("there is no groff")
+
+    def test_terminal(self):
+        """On a terminal of 80 columns no word of a table is wider than its column, as groff would tell readers."""
+        pages = sorted(p for p in (BUILD / "man").iterdir() if re.fullmatch(r".*\.[1-8]", p.name))
+        self.assertGreater(len(pages), 10)
+        for page in pages:
+            command = ["groff", "-K", "utf8", "-t", "-man", "-Tutf8", "-rLL=78n", "-ww", "-z", page]
+            told = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True)
+            self.assertNotIn("can't break line", told.stdout, page.name)
 
 
 class PageForCockpit(unittest.TestCase):
