@@ -118,7 +118,7 @@ static bool engine_end_packet(const Engine *e, SimQueue *q) {
 
 static void engine_leave(Engine *e, SimQueue *q) {
         atomic_store(&q->execution, SIM_IDLE);
-        if (!atomic_load(&q->mapped))
+        if (!atomic_load(&q->mapped) || atomic_load(&q->halted))
                 sim_gpu_notify(e->gpu);
 }
 

@@ -11,9 +11,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <stdio.h>
+#include <sys/syscall.h>
 
 #include "sim.h"
+
+#define DEATH_LOOK_NS (10 * NSEC_PER_MSEC)
 
 static bool read_proc(pid_t pid, const char *name, char *text, size_t size) {
         char path[64];
@@ -135,13 +139,20 @@ SimProcess *sim_process_self(void) {
         return self;
 }
 
+/* Nobody tells when a process dies in a call: so the wait also ends by itself, to look again. */
+static void await_call(SimProcess *p, pid_t caller) {
+        const struct timespec look = ns_to_timespec(DEATH_LOOK_NS);
+
+        (void) syscall(SYS_futex, &p->in_call, FUTEX_WAIT, caller, &look, NULL, 0);
+}
+
 bool sim_process_enter(SimProcess *p) {
         uint32_t number = p->number;
-        pid_t pid = p->pid;
+        pid_t pid = p->pid, caller;
 
-        while (p->in_call != 0 && sim_start_time(p->in_call) != 0) {
+        while ((caller = p->in_call) != 0 && sim_start_time(caller) != 0) {
                 sim_unlock();
-                (void) usleep(100);
+                await_call(p, caller);
                 sim_lock();
                 if (p->number != number || p->pid != pid)
                         return false;
@@ -151,6 +162,8 @@ bool sim_process_enter(SimProcess *p) {
 }
 
 void sim_process_leave(SimProcess *p) {
-        if (p->in_call == getpid())
-                p->in_call = 0;
+        if (p->in_call != getpid())
+                return;
+        p->in_call = 0;
+        (void) syscall(SYS_futex, &p->in_call, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }

@@ -52,12 +52,21 @@ static bool process_executes(const SimProcess *p) {
         return executes;
 }
 
-static void tell(SimProcess *p, const SimGpu *g, uint32_t cause) {
+/* An engine tells of it when it leaves a queue that was stopped. */
+static void await_engines(const SimProcess *p, SimGpu *g) {
+        for (;;) {
+                uint32_t seen = atomic_load(&g->event);
+                if (!process_executes(p))
+                        return;
+                sim_gpu_wait(g, seen, NSEC_INFINITY);
+        }
+}
+
+static void tell(SimProcess *p, SimGpu *g, uint32_t cause) {
         const KfdHwException e = {.reset_cause = cause, .memory_lost = 1, .gpu_id = g->gpu_id};
         const KfdMemoryFault fault = {.imprecise = 1, .error_type = KFD_MEMORY_ERROR_ECC, .gpu_id = g->gpu_id};
 
-        while (process_executes(p))
-                (void) usleep(100);
+        await_engines(p, g);
         sim_event_reset(&e);
         if (cause == KFD_RESET_ECC)
                 sim_event_fault(&fault);
@@ -84,6 +93,8 @@ void kfdsim_reset_queue(uint32_t id) {
                 atomic_store(&q->halted, true);
         }
         sim_unlock();
-        if (q)
-                tell(p, sim_world()->gpus + q->gpu, KFD_RESET_HANG);
+        if (!q)
+                return;
+        sim_gpu_notify(sim_world()->gpus + q->gpu);
+        tell(p, sim_world()->gpus + q->gpu, KFD_RESET_HANG);
 }

@@ -133,8 +133,8 @@ typedef struct SimProcess {
         uint32_t number; /* 1.., SIM_NO_PROCESS: unused */
         pid_t pid;
         uint64_t start_time;
-        pid_t in_call;  /* process in the middle of a call about this one; 0: none */
-        bool is_paused; /* CRIU_OP: UNPAUSE is allowed */
+        _Atomic pid_t in_call; /* futex: process in the middle of a call about this one; 0: none */
+        bool is_paused;        /* CRIU_OP: UNPAUSE is allowed */
         uint32_t n_evictions;
         bool runtime_enabled;
         bool runtime_waits; /* RUNTIME_ENABLE waits for the debugger's word */
