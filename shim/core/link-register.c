@@ -14,6 +14,7 @@
 #include "common/macro.h"
 #include "common/own-fd.h"
 #include "common/time-util.h"
+#include "common/why-name.h"
 #include "config.h"
 #include "link-register.h"
 #include "link-units.h"

@@ -9,8 +9,6 @@
  * A child does not inherit it.
  */
 
-#include "common/why-name.h"
-
 /* For the control thread only. */
 void why_set(const char *what, const char *detail);
 void why_clear(void);

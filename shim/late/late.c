@@ -11,10 +11,12 @@
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <unistd.h>
 #include <unwind.h>
 
 #include "common/client-environment.h"
 #include "common/macro.h"
+#include "common/why-page.h"
 #include "include/xsched/xsched.h"
 #include "shim/late/late.h"
 
@@ -63,6 +65,7 @@ static struct {
 
 /* old-glibc.h declares them weak, and says why. */
 #pragma weak dladdr
+#pragma weak dlerror
 #pragma weak dlopen
 #pragma weak dlsym
 #pragma weak pthread_create
@@ -75,8 +78,20 @@ static void *find(void *library, const char *name) {
         return library ? dlsym(library, name) : NULL;
 }
 
-/* Opens libxsched from this library's directory. Under a sanitizer dlopen() is the sanitizer's, so our own run path
- * does not count. */
+/* Why the last file that was there could not be loaded; empty: it could. */
+static char load_error[160];
+
+/* The error is read at once: a library in front of libc may look for symbols in whatever is called next. */
+static void *open_library(const char *name) {
+        void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+        const char *error = library || !dlerror ? NULL : dlerror();
+
+        (void) snprintf(load_error, sizeof(load_error), "%s", strempty(error));
+        return library;
+}
+
+/* Opens libxsched from this library's directory, where there is one. Under a sanitizer dlopen() is the sanitizer's, so
+ * our own run path does not count. */
 static void *open_beside(const char *where) {
         char path[PATH_MAX];
         Dl_info info;
@@ -88,7 +103,7 @@ static void *open_beside(const char *where) {
                 return NULL;
         int n = snprintf(path, sizeof(path), "%.*s%s/libxsched.so.0", (int) (slash - info.dli_fname), info.dli_fname,
                         where);
-        return n > 0 && (size_t) n < sizeof(path) ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+        return n > 0 && (size_t) n < sizeof(path) && access(path, F_OK) == 0 ? open_library(path) : NULL;
 }
 
 /* Whether the library has all functions that are needed. An older one has not: an image may have its own in front of
@@ -110,8 +125,11 @@ static void load(void) {
 
         late.backtrace = (typeof(late.backtrace)) (uintptr_t) find(unwinder, "_Unwind_Backtrace");
         late.get_ip_info = (typeof(late.get_ip_info)) (uintptr_t) find(unwinder, "_Unwind_GetIPInfo");
-        late_loaded = resolve(dlopen("libxsched.so.0", RTLD_NOW | RTLD_LOCAL)) || resolve(open_beside("")) ||
+        late_loaded = resolve(open_library("libxsched.so.0")) || resolve(open_beside("")) ||
                         resolve(open_beside("/.."));
+        if (!late_loaded) /* for xschedctl: the page stays, because neither this process nor a child tries again */
+                (void) why_page_map("libxsched cannot be loaded",
+                                isempty(load_error) ? "it lacks functions of this version" : load_error);
 }
 
 bool late_load(void) {

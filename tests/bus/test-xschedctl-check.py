@@ -47,6 +47,24 @@ class Check(unittest.TestCase):
             self.assertIn("libxsched.so", text)
         self.assertEqual(self.states(str(os.getpid()), status=1)[0]["registered"], "failed")
 
+    def test_registered_by_hand(self):
+        """Of a client of `xschedctl register` no shim is missed, and what holds it is named."""
+        with Client() as c:
+            c.do("run 1")
+            device = json.loads(ctl("list-devices", "--json=short"))[0]["device"]
+            command = [XSCHEDCTL, "register", device, "--", "cat"]
+            with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as p:
+                p.stdin.write(b"begun")
+                p.stdin.flush()
+                self.assertEqual(p.stdout.read(5), b"begun")
+                states, text = self.states(str(p.pid), status=1)
+                p.communicate(timeout=60)
+        self.assertEqual((states["process"], states["registered"], states["hooked"]), ("ok", "ok", "failed"), text)
+        self.assertNotIn("environment", states)
+        self.assertNotIn("OpenCL", text)
+        self.assertIn("xschedctl register made it a client", text)
+        self.assertIn("nothing holds it: see PrivilegedPreemption=", text)
+
     def test_static_program(self):
         """busybox-static: a static program, which preloads nothing."""
         with subprocess.Popen(["busybox", "cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as p:

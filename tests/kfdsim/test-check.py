@@ -5,8 +5,11 @@ GPU."""
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
+import time
 import unittest
 
 XSCHEDCTL, LAYER, HIP_LAYER, TOOL = (os.environ[name] for name in ("XSCHEDCTL", "LAYER", "HIP_LAYER", "TOOL"))
@@ -69,6 +72,38 @@ class Check(unittest.TestCase):
                 rows = check(str(p.pid))
                 p.communicate(timeout=DEADLINE)
             self.assertEqual(rows.get("hip layer"), ("ok", f"has loaded {HIP_LAYER}, and not HIP") if env else None)
+
+    def wait_for(self, pid, check_name, words):
+        """Returns the state of a check as soon as it says these words."""
+        deadline = time.monotonic() + DEADLINE
+        state, text = None, None
+        while text is None or words not in text:
+            self.assertLess(time.monotonic(), deadline, f"{check_name}: {text}")
+            state, text = check(str(pid)).get(check_name, (None, None))
+        return state
+
+    def test_without_libxsched(self):
+        """Where the layer is there and libxsched is not, or is none, check says that."""
+        cases = ((None, "No such file"), ("/dev/null", "libxsched.so.0: file too short"), (TOOL, "lacks functions"))
+        for library, words in cases:
+            with self.subTest(words), tempfile.TemporaryDirectory() as directory:
+                shutil.copy(LAYER, directory)
+                if library:
+                    shutil.copy(library, f"{directory}/libxsched.so.0")
+                preload = os.environ["LD_PRELOAD"].split()
+                env = environment(LD_PRELOAD=" ".join(preload[:-1] + [f"{directory}/libxsched-kfd.so", preload[-1]]))
+                env.pop("LD_LIBRARY_PATH", None)  # meson's, which leads to libxsched
+                command = [os.environ["KFD_TENANT"], "--run-ms=60000"]
+                with subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL) as p:
+                    state = self.wait_for(p.pid, "registered", "no, libxsched cannot be loaded: ")
+                    rows = check(str(p.pid))
+                    p.terminate()
+                self.assertEqual(p.returncode, 0)
+                self.assertEqual(state, "failed")
+                self.assertIn(words, rows["registered"][1])
+                if library != TOOL:
+                    self.assertEqual(rows["process"][0], "warning")
+                    self.assertIn("libxsched-kfd.so, and no queue of it is known", rows["process"][1])
 
     def test_user_queues(self):
         self.assertNotIn("amd user queues", check())

@@ -56,7 +56,7 @@ static int read_layers(pid_t pid) {
         if (!f)
                 return negative_errno();
         while (fgets(line, sizeof(line), f))
-                for (size_t i = 0; i < ELEMENTSOF(libraries); i++)
+                for (size_t i = 0; i < ELEMENTSOF(libraries) && !strstr(line, " /memfd:"); i++)
                         if (strstr(line, libraries[i].name))
                                 layers |= libraries[i].layer;
         (void) fclose(f);

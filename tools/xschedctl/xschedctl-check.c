@@ -29,6 +29,7 @@
 #include "tools/xschedctl/xschedctl-target.h"
 #include "tools/xschedctl/xschedctl-waits.h"
 #include "tools/xschedctl/xschedctl.h"
+#include "xschedctl-check-client.h"
 #include "xschedctl-check-runtimes.h"
 #include "xschedctl-host.h"
 
@@ -108,7 +109,7 @@ char *check_find_mapped(const char *maps, const char *name) {
                 while (line > maps && line[-1] != '\n')
                         line--;
                 slash = memchr(line, '/', (size_t) (p - line));
-                if (slash && p[-1] == '/')
+                if (slash && p[-1] == '/' && !startswith(slash, "/memfd:")) /* such a name may tell of a file */
                         return strndup(slash, (size_t) (p - slash) + n);
         }
         return NULL;
@@ -357,8 +358,13 @@ static void check_in_force(Check *k, const char *maps, const char *shim, const c
                 check_add(k, "process", CHECK_FAILED, REFUSED, loader);
 }
 
+/* One of the layers that are preloaded: they load libxsched with the first queue. */
+static char *find_layer(const char *maps) {
+        return check_find_mapped(maps, CHECK_KFD_LAYER) ?: check_find_mapped(maps, CHECK_CUDA_LAYER);
+}
+
 static void check_mapped(Check *k, bool preload) {
-        _cleanup_free_ char *maps = NULL, *shim = NULL, *library = NULL, *loader = NULL;
+        _cleanup_free_ char *maps = NULL, *shim = NULL, *library = NULL, *layer = NULL, *loader = NULL;
         size_t size;
         int r;
 
@@ -374,6 +380,8 @@ static void check_mapped(Check *k, bool preload) {
                 check_in_force(k, maps, shim, loader, preload);
         else if (library)
                 check_add(k, "process", CHECK_OK, "has loaded %s", library);
+        else if ((layer = find_layer(maps)))
+                check_add(k, "process", CHECK_WARNING, "has loaded %s, and no queue of it is known", layer);
         else if (!strstr(maps, "/ld-"))
                 check_add(k, "process", CHECK_WARNING, "is linked statically: no shim can be loaded into it");
         else
@@ -384,143 +392,97 @@ static void check_mapped(Check *k, bool preload) {
         check_runtimes(k, maps);
 }
 
-static bool check_service(Check *k, Snapshot *s) {
-        _cleanup_(sd_bus_error_free)
-        sd_bus_error error = SD_BUS_ERROR_NULL;
+/* What the service says. It is asked first, because it knows of processes that are to have no shim. */
+typedef struct Answer {
+        sd_bus_error error;
+        int bus, r; /* negative errno */
+        Snapshot snapshot;
+} Answer;
+
+static void answer_done(Answer *a) {
+        sd_bus_error_free(&a->error);
+        snapshot_done(&a->snapshot);
+}
+
+static void ask_service(Check *k, Answer *a) {
+        a->bus = a->r = ctl_open_bus(k->ctl);
+        if (a->bus < 0)
+                return;
+        a->r = snapshot_fetch(k->ctl, &a->error, &a->snapshot);
+        if (a->r < 0 && !a->error.name)
+                a->bus = a->r;
+}
+
+static void check_service(Check *k, const Answer *a) {
         const Value *degraded;
         char buf[256];
-        int r;
 
-        r = ctl_open_bus(k->ctl);
-        if (r < 0) {
-                check_add(k, "bus", CHECK_FAILED, "cannot reach %s: %s", ctl_bus_describe(k->ctl, buf, sizeof(buf)),
-                                strerror(-r));
-                return false;
-        }
-        r = snapshot_fetch(k->ctl, &error, s);
-        if (r < 0 && !error.name) {
-                check_add(k, "bus", CHECK_FAILED, "cannot reach %s: %s", ctl_bus_describe(k->ctl, buf, sizeof(buf)),
-                                strerror(-r));
-                return false;
-        }
-        check_add(k, "bus", CHECK_OK, "%s", ctl_bus_describe(k->ctl, buf, sizeof(buf)));
-        if (r < 0) {
-                check_add(k, "service", CHECK_FAILED, "%s",
-                                error_is_not_running(&error, r) ? "xschedd is not running" : strempty(error.message));
-                return false;
-        }
-        degraded = object_get(&s->manager, "Degraded");
-        check_add(k, "service", degraded->n_items > 0 ? CHECK_WARNING : CHECK_OK, "xschedd %s%s",
-                        object_get_string(&s->manager, "Version"),
-                        degraded->n_items > 0 ? " is degraded: see xschedctl status" : "");
-        return true;
-}
-
-/* Tells how the queue's launches are seen, where that is less than each launch at the gate. */
-static void check_hooked(Check *k, const Object *q) {
-        const char *hooked = object_get_string(q, "Hooked");
-        const Value *unheld = object_get(q, "Unheld");
-        uint64_t id = object_get_uint(q, "Id");
-        bool none = streq(hooked, "none");
-
-        if (unheld->type == VALUE_BOOL && unheld->b)
-                check_add(k, "hooked", CHECK_FAILED,
-                                "queue:%" PRIu64 " launches past the gate (%s), and cannot be taken off its device: "
-                                "nothing holds it",
-                                id, hooked);
-        else if (none || streq(hooked, "poll"))
-                check_add(k, "hooked", CHECK_WARNING,
-                                "queue:%" PRIu64
-                                " launches past the gate (%s): it is held by being taken off its device%s",
-                                id, hooked, none ? ", and never counts as ready" : "");
-}
-
-/* Kernels of CUDA programs can be stopped with some versions of the driver only. */
-static void check_level(Check *k, const Object *q) {
-        uint64_t id = object_get_uint(q, "Id");
-
-        if (!streq(object_get_string(q, "Backend"), "cuda"))
+        (void) ctl_bus_describe(k->ctl, buf, sizeof(buf));
+        if (a->bus < 0) {
+                check_add(k, "bus", CHECK_FAILED, "cannot reach %s: %s", buf, strerror(-a->bus));
                 return;
-        if (object_get_uint(q, "MaxLevel") > 1)
-                check_add(k, "level", CHECK_OK, "queue:%" PRIu64 " can be held by stopping its kernels", id);
-        else
-                check_add(k, "level", CHECK_OK,
-                                "queue:%" PRIu64 " is held at the gate alone, see xsched-cuda(7): its kernels "
-                                "are not stopped with this driver, or XSCHED_CUDA_STOP=0 says no, or "
-                                "its channels were not seen",
-                                id);
-}
-
-/* Prints the counts of each interception point. */
-static void check_hooks(Check *k, const Snapshot *s, const Object *client) {
-        uint64_t id = object_get_uint(client, "Id"), expired = object_get_uint(client, "LeaseExpired");
-        const Object *q;
-        bool any = false;
-        char held[32];
-
-        SNAPSHOT_FOREACH(q, s, OBJECT_QUEUE) {
-                uint64_t submitted = object_get_uint(q, "Submitted");
-
-                if (object_id_from_path(object_get_string(q, "Client")) != id)
-                        continue;
-                any = true;
-                check_add(k, "queue", submitted > 0 ? CHECK_OK : CHECK_WARNING,
-                                "queue:%" PRIu64 " (%s) on %s: %" PRIu64 " launches, %" PRIu64
-                                " seen complete, %s at the gate",
-                                object_get_uint(q, "Id"), object_get_string(q, "Backend"),
-                                object_get_string(q, "Device"), submitted, object_get_uint(q, "Completed"),
-                                format_usec(held, sizeof(held), object_get_uint(q, "HeldUSec")));
-                check_hooked(k, q);
-                check_level(k, q);
         }
-        if (!any)
-                check_add(k, "queue", CHECK_WARNING, "no queue yet: nothing to schedule");
-        if (expired > 0)
-                check_add(k, "lease", CHECK_WARNING,
-                                "%" PRIu64 " launches passed a held gate: the service was silent too long", expired);
-}
-
-/* A wait is no fault, but may be what the user looks for. */
-static void check_waits(Check *k, const Object *client) {
-        const Value *waits = object_get(client, "Waits");
-
-        for (size_t i = 0; i < waits->n_items; i++) {
-                _cleanup_free_ char *why = wait_describe(waits->items + i);
-
-                if (why)
-                        check_add(k, "waits", CHECK_WARNING, "on %s: %s", wait_device(waits->items + i), why);
+        check_add(k, "bus", CHECK_OK, "%s", buf);
+        if (a->r < 0) {
+                check_add(k, "service", CHECK_FAILED, "%s",
+                                error_is_not_running(&a->error, a->r) ? "xschedd is not running"
+                                                                      : strempty(a->error.message));
+                return;
         }
-        if (waits->n_items == 0)
-                check_add(k, "waits", CHECK_OK, "for nothing: %s", object_get_string(client, "State"));
+        degraded = object_get(&a->snapshot.manager, "Degraded");
+        check_add(k, "service", degraded->n_items > 0 ? CHECK_WARNING : CHECK_OK, "xschedd %s%s",
+                        object_get_string(&a->snapshot.manager, "Version"),
+                        degraded->n_items > 0 ? " is degraded: see xschedctl status" : "");
 }
 
-/* An exit status. */
-static int check_client(Check *k, const Snapshot *s, const ProcessId *p) {
+/* Finds the process's client; *ret is NULL when it has none, or only since the answer. Returns an exit status. */
+static int find_client(Check *k, const Answer *a, const ProcessId *p, const Object **ret, bool *ret_known) {
         _cleanup_(sd_bus_error_free)
         sd_bus_error error = SD_BUS_ERROR_NULL;
         _cleanup_free_ char *path = NULL;
-        const Object *client;
-        int r;
 
-        r = target_get_client(k->ctl, p, &error, &path);
-        if (r < 0 && sd_bus_error_has_name(&error, BUS_ERROR("NoSuchClient"))) {
-                _cleanup_free_ char *why = why_unregistered(k->pid);
-
-                check_add(k, "registered", CHECK_FAILED, "no%s%s: it runs unscheduled", why ? ", " : "", strempty(why));
-                return 0;
-        }
+        int r = target_get_client(k->ctl, p, &error, &path);
+        *ret_known = r >= 0;
         if (r < 0)
-                return ctl_call_failed(k->ctl, &error, r, k->pid);
-        client = snapshot_find_by_id(s, OBJECT_CLIENT, object_id_from_path(path));
-        if (!client) {
-                check_add(k, "registered", CHECK_WARNING, "just now");
-                return 0;
-        }
-        check_add(k, "registered", CHECK_OK, "client:%" PRIu64 " in group %s", object_get_uint(client, "Id"),
-                        object_get_string(client, "Group"));
-        check_hooks(k, s, client);
-        check_waits(k, client);
+                return sd_bus_error_has_name(&error, BUS_ERROR("NoSuchClient"))
+                                ? 0
+                                : ctl_call_failed(k->ctl, &error, r, k->pid);
+        *ret = snapshot_find_by_id(&a->snapshot, OBJECT_CLIENT, object_id_from_path(path));
         return 0;
+}
+
+static void check_client(Check *k, const Answer *a, const Object *client, bool known) {
+        if (client) {
+                check_registered(k, &a->snapshot, client);
+                return;
+        }
+        if (known) {
+                check_add(k, "registered", CHECK_WARNING, "just now");
+                return;
+        }
+        _cleanup_free_ char *why = why_unregistered(k->pid);
+        check_add(k, "registered", CHECK_FAILED, "no%s%s: it runs unscheduled", why ? ", " : "", strempty(why));
+}
+
+/* The steps in front of the service. */
+static void check_shim(Check *k) {
+        _cleanup_free_ char *shim = NULL;
+        bool preload;
+
+        shim = check_environment(k, &preload);
+        check_shim_file(k, shim);
+        if (shim_wants_kfd()) {
+                check_preload(k, "amd", CHECK_KFD_LAYER, true);
+                check_tool(k);
+                check_user_queues(k);
+        }
+        if (shim_wants_cuda())
+                check_preload(k, "nvidia", CHECK_CUDA_LAYER, true);
+        check_preload(k, "hip layer", CHECK_HIP_LAYER, false);
+        if (k->pid)
+                check_mapped(k, preload);
+        else
+                check_loader(k, shim, preload);
 }
 
 int verb_check(Ctl *c, int argc, char *argv[]) {
@@ -530,11 +492,11 @@ int verb_check(Ctl *c, int argc, char *argv[]) {
                         {"DETAIL", "detail", CELL_PLAIN, COLUMN_ELASTIC},
         };
         Check k = {.ctl = c, .pid = argc > 0 ? argv[0] : NULL, .table = TABLE_INIT(columns)};
-        _cleanup_(snapshot_done)
-        Snapshot s = {};
-        _cleanup_free_ char *shim = NULL;
+        _cleanup_(answer_done)
+        Answer a = {};
+        const Object *client = NULL;
+        bool known = false;
         ProcessId p = {};
-        bool preload;
         int r = 0;
 
         if (c->all)
@@ -544,24 +506,21 @@ int verb_check(Ctl *c, int argc, char *argv[]) {
                 if (r != 0)
                         return r;
         }
-        shim = check_environment(&k, &preload);
-        check_shim_file(&k, shim);
-        if (shim_wants_kfd()) {
-                check_preload(&k, "amd", CHECK_KFD_LAYER, true);
-                check_tool(&k);
-                check_user_queues(&k);
-        }
-        if (shim_wants_cuda())
-                check_preload(&k, "nvidia", CHECK_CUDA_LAYER, true);
-        check_preload(&k, "hip layer", CHECK_HIP_LAYER, false);
-        if (k.pid)
-                check_mapped(&k, preload);
-        else
-                check_loader(&k, shim, preload);
-        if (check_service(&k, &s) && k.pid)
-                r = check_client(&k, &s, &p);
-        if (r == 0)
+        ask_service(&k, &a);
+        if (a.r >= 0 && k.pid)
+                r = find_client(&k, &a, &p, &client, &known);
+        if (r == 0) {
+                if (client && client_is_registered_only(&a.snapshot, client))
+                        check_add(&k, "process", CHECK_OK,
+                                        "xschedctl register made it a client: it has no shim, and only the service "
+                                        "itself can hold it");
+                else
+                        check_shim(&k);
+                check_service(&k, &a);
+                if (a.r >= 0 && k.pid)
+                        check_client(&k, &a, client, known);
                 r = table_show(c, &k.table, NULL, NULL);
+        }
         table_done(&k.table);
         return r != 0 || k.failed ? EXIT_FAILURE : 0;
 }

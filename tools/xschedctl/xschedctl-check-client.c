@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * check: what the service knows of a process
+ */
+
+#include "xschedctl-check-client.h"
+
+#include <inttypes.h>
+
+#include "common/macro.h"
+#include "tools/xschedctl/xschedctl-check.h"
+#include "tools/xschedctl/xschedctl-waits.h"
+
+static bool is_of(const Object *queue, const Object *client) {
+        return object_id_from_path(object_get_string(queue, "Client")) == object_get_uint(client, "Id");
+}
+
+/* xschedctl register gives its client one such queue; no layer makes any. */
+static bool is_without_runtime(const Object *queue) {
+        return streq(object_get_string(queue, "Backend"), "none");
+}
+
+bool client_is_registered_only(const Snapshot *s, const Object *client) {
+        const Object *q;
+        bool any = false;
+
+        SNAPSHOT_FOREACH(q, s, OBJECT_QUEUE) {
+                if (!is_of(q, client))
+                        continue;
+                if (!is_without_runtime(q))
+                        return false;
+                any = true;
+        }
+        return any;
+}
+
+/* Tells how the queue's launches are seen, where that is less than each launch at the gate. */
+static void check_hooked(Check *k, const Object *q) {
+        const char *hooked = object_get_string(q, "Hooked");
+        const Value *unheld = object_get(q, "Unheld");
+        uint64_t id = object_get_uint(q, "Id");
+        bool none = streq(hooked, "none"), is_unheld = unheld->type == VALUE_BOOL && unheld->b;
+
+        if (is_without_runtime(q))
+                check_add(k, "hooked", is_unheld ? CHECK_FAILED : CHECK_OK,
+                                "queue:%" PRIu64 " counts as if it had work all the time, and %s", id,
+                                is_unheld ? "nothing holds it: see PrivilegedPreemption= in xsched.conf(5)"
+                                          : "the service itself holds it");
+        else if (is_unheld)
+                check_add(k, "hooked", CHECK_FAILED,
+                                "queue:%" PRIu64 " launches past the gate (%s), and cannot be taken off its device: "
+                                "nothing holds it",
+                                id, hooked);
+        else if (none || streq(hooked, "poll"))
+                check_add(k, "hooked", CHECK_WARNING,
+                                "queue:%" PRIu64
+                                " launches past the gate (%s): it is held by being taken off its device%s",
+                                id, hooked, none ? ", and never counts as ready" : "");
+}
+
+/* Kernels of CUDA programs can be stopped with some versions of the driver only. */
+static void check_level(Check *k, const Object *q) {
+        uint64_t id = object_get_uint(q, "Id");
+
+        if (!streq(object_get_string(q, "Backend"), "cuda"))
+                return;
+        if (object_get_uint(q, "MaxLevel") > 1)
+                check_add(k, "level", CHECK_OK, "queue:%" PRIu64 " can be held by stopping its kernels", id);
+        else
+                check_add(k, "level", CHECK_OK,
+                                "queue:%" PRIu64 " is held at the gate alone, see xsched-cuda(7): its kernels "
+                                "are not stopped with this driver, or XSCHED_CUDA_STOP=0 says no, or "
+                                "its channels were not seen",
+                                id);
+}
+
+/* Prints the counts of each interception point. */
+static void check_hooks(Check *k, const Snapshot *s, const Object *client) {
+        uint64_t expired = object_get_uint(client, "LeaseExpired");
+        const Object *q;
+        bool any = false;
+        char held[32];
+
+        SNAPSHOT_FOREACH(q, s, OBJECT_QUEUE) {
+                uint64_t submitted = object_get_uint(q, "Submitted");
+
+                if (!is_of(q, client))
+                        continue;
+                any = true;
+                check_add(k, "queue", submitted > 0 ? CHECK_OK : CHECK_WARNING,
+                                "queue:%" PRIu64 " (%s) on %s: %" PRIu64 " launches, %" PRIu64
+                                " seen complete, %s at the gate",
+                                object_get_uint(q, "Id"), object_get_string(q, "Backend"),
+                                object_get_string(q, "Device"), submitted, object_get_uint(q, "Completed"),
+                                format_usec(held, sizeof(held), object_get_uint(q, "HeldUSec")));
+                check_hooked(k, q);
+                check_level(k, q);
+        }
+        if (!any)
+                check_add(k, "queue", CHECK_WARNING, "no queue yet: nothing to schedule");
+        if (expired > 0)
+                check_add(k, "lease", CHECK_WARNING,
+                                "%" PRIu64 " launches passed a held gate: the service was silent too long", expired);
+}
+
+/* A wait is no fault, but may be what the user looks for. */
+static void check_waits(Check *k, const Object *client) {
+        const Value *waits = object_get(client, "Waits");
+
+        for (size_t i = 0; i < waits->n_items; i++) {
+                _cleanup_free_ char *why = wait_describe(waits->items + i);
+
+                if (why)
+                        check_add(k, "waits", CHECK_WARNING, "on %s: %s", wait_device(waits->items + i), why);
+        }
+        if (waits->n_items == 0)
+                check_add(k, "waits", CHECK_OK, "for nothing: %s", object_get_string(client, "State"));
+}
+
+void check_registered(Check *k, const Snapshot *s, const Object *client) {
+        check_add(k, "registered", CHECK_OK, "client:%" PRIu64 " in group %s", object_get_uint(client, "Id"),
+                        object_get_string(client, "Group"));
+        check_hooks(k, s, client);
+        check_waits(k, client);
+}
