@@ -129,6 +129,14 @@ class Check(unittest.TestCase):
         """
         command = [sys.executable, "-c", program]
         with subprocess.Popen(
+            command, env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as p:  # and is no worse for a process without the variable
+            self.assertEqual(p.stdout.readline(), "0\n")
+            rows = check(str(p.pid))
+            self.assertEqual((rows["hsa"][0], rows["amd tool"][0]), ("failed", "warning"))
+            self.assertNotIn("amd runtime", rows)
+            p.communicate("\n\n\n", timeout=DEADLINE)
+        with subprocess.Popen(
             command, env=environment(HSA_TOOLS_LIB=TOOL), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         ) as p:
             self.assertEqual(p.stdout.readline(), "0\n")
