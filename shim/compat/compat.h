@@ -121,6 +121,7 @@ struct XQueue {
         bool changed; /* it is in the list of XQueues whose grant changed */
         XQueue *next_changed;
         XQueue *waits_for; /* one of its commands waits in XQueueWait() */
+        XQueue *next_waiting;
 
         /* worker.c */
         CommandList pending, flying;

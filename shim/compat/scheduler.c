@@ -54,6 +54,7 @@ static struct {
         const PolicyOps *ops; /* NULL: there is no local scheduler */
         LocalDevice *devices;
         XQueue *changed;
+        XQueue *waiting; /* also those that are being destroyed meanwhile */
         uint64_t wake_ns;
 } scheduler = {
                 .type = kSchedulerAppManaged,
@@ -172,9 +173,12 @@ static PolicySettings settings_of(const XQueue *x) {
  * deadlock. */
 static PolicySettings settings_with_waiters(XQueue *x) {
         PolicySettings s = settings_of(x);
+        unsigned n = 0;
 
-        for (XQueue *w = compat_all(); w; w = w->hh.next) {
-                unsigned steps = HASH_COUNT(compat_all());
+        for (XQueue *w = scheduler.waiting; w; w = w->next_waiting)
+                n++;
+        for (XQueue *w = scheduler.waiting; w; w = w->next_waiting) {
+                unsigned steps = n;
 
                 for (XQueue *on = w->waits_for; on && steps > 0; on = on->waits_for, steps--)
                         if (on == x) {
@@ -377,26 +381,37 @@ void scheduler_changed(XQueue *x) {
         turn_and_tell();
 }
 
-void scheduler_wait_begin(XQueue *waits, XQueue *on) {
-        waits->waits_for = on;
-        on->refs++; /* until scheduler_wait_end() */
+static void boost(const XQueue *on) {
         if (scheduler.type == kSchedulerGlobal && on->queue)
                 xsched_queue_boost(on->queue);
-        if (!waits->entity)
+}
+
+static void waiting_changed(XQueue *waits) {
+        if (!scheduler.ops)
                 return;
         configure_all();
         look_at(waits, now_ns());
         turn_and_tell();
 }
 
+void scheduler_wait_begin(XQueue *waits, XQueue *on) {
+        waits->waits_for = on;
+        on->refs++; /* until scheduler_wait_end() */
+        waits->next_waiting = scheduler.waiting;
+        scheduler.waiting = waits;
+        boost(on);
+        waiting_changed(waits);
+}
+
 void scheduler_wait_end(XQueue *waits) {
+        XQueue **link = &scheduler.waiting;
+
+        while (*link != waits)
+                link = &(*link)->next_waiting;
+        *link = waits->next_waiting;
         waits->waits_for->refs--; /* the caller has a reference */
         waits->waits_for = NULL;
-        if (!waits->entity)
-                return;
-        configure_all();
-        look_at(waits, now_ns());
-        turn_and_tell();
+        waiting_changed(waits);
 }
 
 /* --- which --- */
@@ -453,6 +468,8 @@ int scheduler_set(XSchedulerType type, XPolicyType policy) {
                         hint_withdraw(x);
                 (void) write_verdict(x);
         }
+        for (const XQueue *w = scheduler.waiting; w; w = w->next_waiting)
+                boost(w->waits_for);
         turn_and_tell();
         return r;
 }
@@ -462,4 +479,5 @@ void scheduler_forget(void) {
         scheduler.has_thread = false;
         scheduler.devices = NULL;
         scheduler.changed = NULL;
+        scheduler.waiting = NULL;
 }

@@ -38,8 +38,17 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*start_
         return next(thread, attr, start_routine, arg);
 }
 
+static XschedQueue *_Atomic boosted;
+
+/* In front of libxsched's. */
+_public_
+void xsched_queue_boost(XschedQueue *q) {
+        boosted = q;
+}
+
 static int setup(void **state) {
         fake_forget();
+        boosted = NULL;
         return 0;
 }
 
@@ -120,6 +129,16 @@ static void test_destroyed_while_created(void **state) {
         assert_int_equal(XQueueGet(&x, q.hwq), kXSchedErrorNotFound);
 }
 
+static bool is_waiting(const Queue *q) {
+        COMPAT_LOCKED;
+        return compat_find(q->xq)->waits_for;
+}
+
+static bool is_known(const Queue *q) {
+        COMPAT_LOCKED;
+        return compat_find(q->xq);
+}
+
 static void *suspend_and_wait(void *userdata) {
         const Queue *q = userdata;
 
@@ -144,6 +163,85 @@ static void test_suspended_twice(void **state) {
         fake_hold(false);
         assert_int_equal(pthread_join(thread, NULL), 0);
         end(&q);
+}
+
+/* --- waiting --- */
+
+typedef struct Wait {
+        const Queue *on;
+        HwCommandHandle command;
+} Wait;
+
+static XResult wait_for_other(HwQueueHandle hwq, void *data) {
+        const Wait *w = data;
+        return XQueueWait(w->on->xq, w->command);
+}
+
+static void *destroy(void *userdata) {
+        const Queue *q = userdata;
+        return (void *) (uintptr_t) XQueueDestroy(q->xq);
+}
+
+/* The highest XQueue waits for a command of the lowest when it is destroyed, while the middle one always has work: the
+ * lowest inherits still, so that the highest comes to its end. */
+static void test_destroyed_while_waiting(void **state) {
+        Queue low, middle, high;
+        pthread_t thread;
+        void *result;
+        char data[3];
+
+        make(&low);
+        make(&middle);
+        make(&high);
+        assert_ok(XHintPriority(low.xq, -10));
+        assert_ok(XHintPriority(high.xq, 10));
+        assert_ok(XQueueSetLaunchConfig(middle.xq, 1, 1));
+        assert_ok(XHintSetScheduler(kSchedulerLocal, kPolicyHighestPriorityFirst));
+        fake_forget();
+        fake_hold(true);
+        submit(&middle, data);
+        submit(&middle, data + 1);
+        assert_ptr_equal(fake_launched(1), data);
+        look(&middle);
+        assert_ok(XQueueSuspend(low.xq, 0));
+
+        Wait w = {.on = &low, .command = submit(&low, data + 2)};
+        submit_call(&high, wait_for_other, &w);
+        while (!is_waiting(&high))
+                (void) sched_yield();
+        assert_int_equal(pthread_create(&thread, NULL, destroy, &high), 0);
+        while (is_known(&high))
+                (void) sched_yield();
+        assert_ok(XQueueResume(low.xq, 0));
+        assert_ptr_equal(fake_launched(2), data + 2);
+        fake_hold(false);
+        assert_int_equal(pthread_join(thread, &result), 0);
+        assert_int_equal((uintptr_t) result, kXSchedSuccess);
+        assert_ok(HwQueueDestroy(high.hwq));
+        settle(&middle);
+        end(&low);
+        end(&middle);
+}
+
+/* xschedd is told of it when it becomes the scheduler. */
+static void test_global_while_waiting(void **state) {
+        Queue low, high;
+        char data;
+
+        make(&low);
+        make(&high);
+        assert_ok(XQueueSuspend(low.xq, 0));
+        Wait w = {.on = &low, .command = submit(&low, &data)};
+        submit_call(&high, wait_for_other, &w);
+        while (!is_waiting(&high))
+                (void) sched_yield();
+        assert_null(boosted);
+        assert_ok(XHintSetScheduler(kSchedulerGlobal, kPolicyUnknown));
+        assert_ptr_equal(boosted, compat_find(low.xq)->queue);
+        assert_ok(XQueueResume(low.xq, 0));
+        settle(&high);
+        end(&low);
+        end(&high);
 }
 
 /* --- what there is not --- */
@@ -298,6 +396,8 @@ int main(void) {
                         cmocka_unit_test_setup_teardown(test_destroyed_while_suspended, setup, teardown),
                         cmocka_unit_test_setup_teardown(test_destroyed_while_created, setup, teardown),
                         cmocka_unit_test_setup_teardown(test_suspended_twice, setup, teardown),
+                        cmocka_unit_test_setup_teardown(test_destroyed_while_waiting, setup, teardown),
+                        cmocka_unit_test_setup_teardown(test_global_while_waiting, setup, teardown),
                         cmocka_unit_test_setup_teardown(test_flags, setup, teardown),
                         cmocka_unit_test_setup_teardown(test_no_queue, setup, teardown),
                         cmocka_unit_test_setup_teardown(test_stack, setup, teardown),
