@@ -87,14 +87,10 @@ def hint(**values: int) -> None:
         if name not in _HINTS:
             raise TypeError(f"hint() has no {name!r}; there are {', '.join(_HINTS)}")
     for name, value in values.items():
-        try:
-            if name == "priority":
-                set_base(checked_priority(value))
-            else:
-                number = integer(name, value)
-                _library.check(_library.native().xsched_hint(name.title().encode(), number), name)
-        except OSError as e:
-            raise ValueError(f"{name}={value} is out of range") from e
+        if name == "priority":
+            set_base(checked_priority(value))
+        elif _library.native().xsched_hint(name.title().encode(), integer(name, value)) < 0:
+            raise ValueError(f"{name}={value} is out of range")
 
 
 # --- queues of a program's own ---

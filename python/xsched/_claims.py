@@ -49,12 +49,12 @@ class hold:
     def _claim(self) -> _Claim:
         class_name, reason, children = self._arguments
         name, why = text("class_name", class_name), text("reason", reason)
-        fd = _library.native().xsched_hold_priority(name, why, bool(children))
-        if fd == -errno.EINVAL:
+        answer = _library.native().xsched_hold_priority(name, why, bool(children))
+        if answer.value == -errno.EINVAL:
             raise ValueError("the class has no name, or the reason is longer than 256 bytes")
-        if fd < 0:
-            raise OSError(-fd, os.strerror(-fd), class_name)
-        claim = _Claim(fd)
+        if answer.value < 0:
+            raise OSError(-answer.value, os.strerror(-answer.value), class_name)
+        claim = _Claim(answer.take())
         _held.add(claim)
         return claim
 

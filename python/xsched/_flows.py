@@ -16,6 +16,7 @@ from ._arguments import integer
 from ._around import F, around
 
 PRIORITY_MIN, PRIORITY_MAX = -255, 255
+PRIORITY_NO_EXECUTE = -256  # XSched's; as a hint to the service it is the lowest one
 
 
 def checked_priority(level: int) -> int:
@@ -102,18 +103,19 @@ def set_base(level: int) -> None:
 
 
 def _environment_base() -> Optional[int]:
-    """The hint that the C library takes from the environment."""
+    """What the C library takes from the environment. Both variables lower, so the lower one counts."""
     get = os.environ.get
-    names = ["XSCHED_PRIORITY"]
+    names = {"XSCHED_PRIORITY": PRIORITY_MIN}
     if (get("XSCHED_SCHEDULER"), get("XSCHED_AUTO_XQUEUE")) == ("GLB", "ON") and not get("XSCHED_POLICY"):
         # With a laxity it is the critical priority.
-        names += [] if get("XSCHED_AUTO_XQUEUE_LAXITY") else ["XSCHED_AUTO_XQUEUE_PRIORITY"]
-    for name in names:
+        names |= {} if get("XSCHED_AUTO_XQUEUE_LAXITY") else {"XSCHED_AUTO_XQUEUE_PRIORITY": PRIORITY_NO_EXECUTE}
+    levels = []
+    for name, lowest in names.items():
         with contextlib.suppress(ValueError):
             level = int(get(name, ""))
-            if PRIORITY_MIN <= level <= PRIORITY_MAX:
-                return level
-    return None
+            if lowest <= level <= PRIORITY_MAX:
+                levels.append(max(level, PRIORITY_MIN))
+    return min(levels, default=None)
 
 
 _priorities.base = _environment_base()

@@ -38,6 +38,19 @@ class Counters(ctypes.Structure):
     ]
 
 
+class Descriptor(c_int):
+    """A descriptor, or a negative errno. It is closed unless somebody takes it: a signal handler may raise an exception
+    between the C function's return and the caller's next step."""
+
+    def take(self) -> int:
+        fd, self.value = self.value, -1
+        return fd
+
+    def __del__(self) -> None:
+        if self.value >= 0:
+            os.close(self.take())
+
+
 _NATIVE = {
     "xsched_queue_new": (c_int, POINTER(QueueInfo), POINTER(c_void_p)),
     "xsched_queue_ref": (c_void_p, c_void_p),
@@ -47,7 +60,7 @@ _NATIVE = {
     "xsched_queue_hint": (c_int, c_void_p, c_char_p, c_int64),
     "xsched_get_counters": (c_int, POINTER(Counters)),
     "xsched_hint": (c_int, c_char_p, c_int64),
-    "xsched_hold_priority": (c_int, c_char_p, c_char_p, c_uint64),
+    "xsched_hold_priority": (Descriptor, c_char_p, c_char_p, c_uint64),
 }
 
 _COMPAT = {

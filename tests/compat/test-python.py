@@ -3,6 +3,7 @@
 """The Python module, used in programs, with a service and without one."""
 
 import os
+import signal
 import sys
 import unittest
 
@@ -123,6 +124,32 @@ class Hints(Priorities, Case):
         s.end()
         s = Script(self, text)
         s.at()
+        s.go()
+        s.end()
+
+    def test_hold_interrupted(self):
+        """Ctrl+C while the service does not answer: the claim that is granted later is nobody's, and ends."""
+        self.make_batch()
+        s = Script(
+            self,
+            """
+            queue = xsched.Queue("test:0")
+            step()
+            try:
+                with xsched.hold("batch"):
+                    raise AssertionError
+            except KeyboardInterrupt:
+                step("interrupted")
+            """,
+        )
+        s.at()
+        self.service.freeze()
+        s.go()
+        until(lambda: "poll" in proc(s.p.pid, "wchan"), "it waits for the answer")
+        s.p.send_signal(signal.SIGINT)
+        self.service.thaw()
+        s.at("interrupted")
+        until(lambda: self.call("ListHolds") == [], "there is no claim")
         s.go()
         s.end()
 
@@ -322,10 +349,28 @@ class Hints(Priorities, Case):
         ).end()
         self.assertEqual(out, "FileNotFoundError\n1\n")
 
+    def test_without_the_library(self):
+        """What is missing is named, and nothing is said to be out of range."""
+        out = Script(
+            self,
+            """
+            from xsched import _library
+            _library.native = lambda: _library._load("libxsched-none.so.0", {})
+            for call in (lambda: xsched.hint(priority=-5), lambda: xsched.hint(weight=5), xsched.counters,
+                         xsched.priority(-5).__enter__, lambda: xsched.Queue("test:0")):
+                try:
+                    call()
+                except OSError as e:
+                    print(str(e).split(":")[0], xsched.current_priority())
+            """,
+        ).end()
+        self.assertEqual(out, "libxsched-none.so.0 None\n" * 5)
+
     def test_environment(self):
         """XSched's variables apply, but cannot raise a priority. A value out of range is reported once and ignored."""
         said = "XSCHED_AUTO_XQUEUE_DEADLINE=0 is ignored: expected 1 or more\n"
-        for priority, expected in (("-12", -12), ("200", 0)):
+        both = {"XSCHED_PRIORITY": "-5"}  # the lower one counts
+        for priority, expected, more in (("-12", -12, {}), ("200", 0, {}), ("-256", -255, {}), ("-12", -12, both)):
             s = Script(
                 self,
                 """
@@ -339,6 +384,7 @@ class Hints(Priorities, Case):
                 XSCHED_AUTO_XQUEUE="ON",
                 XSCHED_AUTO_XQUEUE_PRIORITY=priority,
                 XSCHED_AUTO_XQUEUE_DEADLINE="0",
+                **more,
             )
             s.at("inside")
             until(lambda: self.priorities() == [-100], "it is inside of a priority()")
