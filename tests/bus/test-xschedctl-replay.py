@@ -120,6 +120,9 @@ class Replay(unittest.TestCase):
         self.assertGreater(ours["run_usec"], 0)
         self.assertGreater(theirs["wait_usec"], 0)
         self.assertAlmostEqual(ours["asked"], 0.75)
+        lines = ctl("replay", self.file).splitlines()
+        (line,) = (l for l in lines if self.groups[0] in l)
+        self.assertEqual(line.split()[lines[0].split().index("ASKED")], "75.0%")
 
     def test_otherwise(self):
         """The group of the highest priority never waits, whichever it is."""

@@ -108,6 +108,9 @@ static char *cell_format(const Value *v, CellFormat format) {
         case CELL_PERCENT:
                 snprintf(buf, sizeof(buf), "%.1f", value_get_double(v));
                 return strdup(buf);
+        case CELL_SHARE:
+                snprintf(buf, sizeof(buf), "%.1f%%", 100 * value_get_double(v));
+                return strdup(buf);
         case CELL_LIMIT:
                 if (value_get_uint(v) == 0)
                         return strdup("-");

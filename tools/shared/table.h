@@ -13,7 +13,8 @@
 typedef enum CellFormat {
         CELL_PLAIN,
         CELL_USEC,    /* a span of time, "1.2ms" */
-        CELL_PERCENT, /* a share, 0..1; as a percentage in both forms */
+        CELL_PERCENT, /* a percentage, in both forms */
+        CELL_SHARE,   /* 0..1; as a percentage for people */
         CELL_RATE,    /* a second */
         CELL_BYTES,   /* "1.5G" */
         CELL_LIMIT,   /* a percentage, 0: none */

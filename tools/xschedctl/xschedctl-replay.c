@@ -30,8 +30,8 @@ static int show(const Ctl *c, const Outcome *o) {
                         {"WAITED", "wait_usec", CELL_USEC, COLUMN_RIGHT},
                         {"P50", "ready_to_run_p50_usec", CELL_USEC, COLUMN_RIGHT},
                         {"P99", "ready_to_run_p99_usec", CELL_USEC, COLUMN_RIGHT},
-                        {"SHARE", "share", CELL_PERCENT, COLUMN_RIGHT},
-                        {"ASKED", "asked", CELL_PERCENT, COLUMN_RIGHT},
+                        {"SHARE", "share", CELL_SHARE, COLUMN_RIGHT},
+                        {"ASKED", "asked", CELL_SHARE, COLUMN_RIGHT},
                         {"PREEMPTED", "preempted", CELL_PLAIN, COLUMN_RIGHT},
         };
         _cleanup_(table_done)
