@@ -100,8 +100,7 @@ struct Client {
         bool privileged_touched;      /* on the list that privileged.c looks at next */
         Client *privileged_next;
 
-        int cpu_priority; /* nice.h */
-        bool halted;      /* its cgroup is frozen: halt.h */
+        bool halted; /* its cgroup is frozen: halt.h */
         struct HaltCgroup *halt;
         Client *halt_prev, *halt_next;
 

@@ -44,7 +44,7 @@ PolicySettings entity_settings(const Entity *e) {
         s.utilization = in_relation(s.utilization, g->utilization, POLICY_UTILIZATION_MAX);
         s.nice = s.priority - g->priority;
         s.party = entity_party(e);
-        s.cpu_priority = e->client ? e->client->cpu_priority : 0;
+        s.cpu_priority = e->cpu_priority;
         s.active = s.active || seats_is_active(e->group->manager->seats, group_cgroup(e->group));
         return s;
 }

@@ -65,7 +65,7 @@ int entity_new(Device *d, EntityKind kind, Group *g, Client *c, const PolicySett
         if (r < 0)
                 return r;
         if (c)
-                (void) nice_look(c);
+                (void) nice_look(e);
         DL_APPEND2(d->entities, e, device_prev, device_next);
         entity_join_alike(e);
         DL_APPEND2(g->entities, e, group_prev, group_next);

@@ -78,6 +78,8 @@ struct Entity {
         uint64_t tail_look_ns;
         uint64_t tail_until; /* of a stopped entity: its tails end then at the latest; else NSEC_INFINITY */
 
+        int cpu_priority; /* of its client: nice.h */
+
         struct {
                 bool is;
                 uint64_t look_at; /* NSEC_INFINITY: not */

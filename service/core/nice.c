@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <sys/resource.h>
 
+#include "client.h"
 #include "nice.h"
 
 #define NICE_REAL_TIME 20 /* above all nice values */
@@ -34,11 +35,11 @@ static int cpu_priority(pid_t pid, int *ret) {
         return 0;
 }
 
-bool nice_look(Client *c) {
+bool nice_look(Entity *e) {
         int v = 0;
 
-        if (cpu_priority(c->peer.pid, &v) < 0 || v == c->cpu_priority)
+        if (cpu_priority(e->client->peer.pid, &v) < 0 || v == e->cpu_priority)
                 return false;
-        c->cpu_priority = v;
+        e->cpu_priority = v;
         return true;
 }

@@ -9,7 +9,7 @@
  * goes by processes. The priority of the process's first thread counts, which `renice` and `chrt` change by default.
  */
 
-#include "client.h"
+#include "entity.h"
 
-/* Reads the priority. Returns whether it changed; one that cannot be read stays as it was. */
-bool nice_look(Client *c);
+/* Reads the priority of the entity's client. Returns whether it changed; one that cannot be read stays as it was. */
+bool nice_look(Entity *e);

@@ -49,7 +49,7 @@ static void device_read_priorities(Device *d) {
 
         for (; n > 0 && d->entities; n--) {
                 e = e ?: d->entities;
-                if (e->policy && e->client && nice_look(e->client))
+                if (e->policy && e->client && nice_look(e))
                         entity_party_changed(e);
                 e = e->device_next;
         }

@@ -235,6 +235,40 @@ static void test_renice_while_waiting(void **state) {
         manager_free(m);
 }
 
+/* The client waits on two devices, which look one after the other. */
+static void test_renice_on_two_devices(void **state) {
+        static const char *const devices[] = {"d1", "d2"};
+        Manager *m = manager_make();
+        pid_t pid[2] = {child_make(), child_make()};
+        Process p[2];
+        Queue *q[2][2];
+
+        for (size_t i = 0; i < 2; i++) {
+                p[i] = join_pid(m, "/g", 0, pid[i]);
+                for (size_t d = 0; d < 2; d++)
+                        q[d][i] = queue(&p[i], devices[d], 0);
+        }
+        for (size_t d = 0; d < 2; d++) {
+                set_policy(m, devices[d], "chpf");
+                begin(q[d][0]);
+                begin(q[d][1]);
+                assert_true(!held(q[d][0]) && held(q[d][1]));
+        }
+        assert_int_equal(setpriority(PRIO_PROCESS, (id_t) pid[0], getpriority(PRIO_PROCESS, 0) + 5), 0);
+        for (size_t d = 0; d < 2; d++) {
+                look_for_stopped(m, devices[d]);
+                assert_true(held(q[d][0]));
+                finish(q[d][0]);
+                assert_false(held(q[d][1]));
+        }
+        check(m);
+        for (size_t i = 0; i < 2; i++) {
+                leave(&p[i]);
+                child_end(pid[i]);
+        }
+        manager_free(m);
+}
+
 static void test_by_process(void **state) {
         Manager *m = manager_make();
         Process a = join(m, "/g", 0), b = join(m, "/g", 0);
@@ -451,6 +485,7 @@ int main(void) {
                         cmocka_unit_test(test_made_up_device),
                         cmocka_unit_test(test_stopped_elsewhere),
                         cmocka_unit_test(test_renice_while_waiting),
+                        cmocka_unit_test(test_renice_on_two_devices),
                         cmocka_unit_test(test_by_process),
                         cmocka_unit_test(test_one_verdict_in_a_regrouping),
                         cmocka_unit_test(test_no_hint_is_lost),
