@@ -16,6 +16,7 @@
 #include "shim/core/look.h"
 #include "shim/core/process.h"
 #include "shim/core/queue.h"
+#include "shim/core/why.h"
 
 typedef enum ControlLife {
         CONTROL_NONE,
@@ -105,8 +106,12 @@ void process_after_queue(void) {
                 process_reap();
                 return;
         }
-        /* After a failure the next queue tries again. */
-        if (atomic_compare_exchange_strong(&process.control, &life, CONTROL_STARTED) && process_start_control() < 0)
-                atomic_store(&process.control, CONTROL_NONE);
+        if (atomic_compare_exchange_strong(&process.control, &life, CONTROL_STARTED)) {
+                int r = process_start_control();
+                if (r < 0) { /* the next queue tries again */
+                        why_set("its thread cannot be started", strerror(-r));
+                        atomic_store(&process.control, CONTROL_NONE);
+                }
+        }
         client_kick();
 }

@@ -20,13 +20,14 @@ void why_clear(void) {
         page = NULL;
 }
 
-/* Maps the new name before unmapping the old, so that a reader finds one at any time. */
+/* Maps the new name before unmapping the old, so that a reader finds one at any time. Where a new one cannot be made,
+ * for want of a descriptor, the last one is nearer to the truth than none. */
 void why_set(const char *what, const char *detail) {
         void *p = why_page_map(what, detail);
 
-        why_clear();
         if (!p)
                 return;
+        why_clear();
         (void) madvise(p, WHY_PAGE_SIZE, MADV_DONTFORK);
         page = p;
         page_pid = getpid();

@@ -9,6 +9,6 @@
  * A child does not inherit it.
  */
 
-/* For the control thread only. */
+/* For the control thread, and for who starts it: one at a time. */
 void why_set(const char *what, const char *detail);
 void why_clear(void);

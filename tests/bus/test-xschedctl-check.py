@@ -5,7 +5,9 @@
 import json
 import os
 import subprocess
+import sys
 import unittest
+from pathlib import Path
 
 from harness import XSCHEDCTL, Client, EmptyBus, ctl, main
 
@@ -64,6 +66,38 @@ class Check(unittest.TestCase):
         self.assertNotIn("OpenCL", text)
         self.assertIn("xschedctl register made it a client", text)
         self.assertIn("nothing holds it: see PrivilegedPreemption=", text)
+
+    def test_no_descriptors(self):
+        """A program without free descriptors: its library cannot tell why it is not registered, and check sees it."""
+        if "san.so" in subprocess.check_output(["ldd", XSCHEDCTL], text=True):
+            self.skipTest("Python does not load a library with a sanitizer")
+        program = """if True:
+            import ctypes, os, resource, sys
+            from xsched._library import QueueInfo
+            library, queue = ctypes.CDLL(sys.argv[1]), ctypes.c_void_p()
+            info = QueueInfo(ctypes.sizeof(QueueInfo), b"test:0", b"test", b"test", b"test", 0)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+            try:
+                while True:
+                    os.dup(0)
+            except OSError:
+                pass
+            os.write(1, b"%d\\n" % library.xsched_queue_new(ctypes.byref(info), ctypes.byref(queue)))
+            os.read(0, 1)
+        """
+        library = Path(XSCHEDCTL).parent.parent / "shim/libxsched.so.0"
+        with subprocess.Popen(
+            [sys.executable, "-c", program, library],
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "python")},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as p:
+            self.assertEqual(p.stdout.readline(), "0\n")
+            states, text = self.states(str(p.pid), status=1)
+            p.communicate("\n", timeout=60)
+        self.assertEqual(states["registered"], "failed")
+        self.assertIn("no, 64 of its 64 descriptors are in use: it runs unscheduled", text)
 
     def test_static_program(self):
         """busybox-static: a static program, which preloads nothing."""

@@ -186,6 +186,37 @@ static void case_sandbox(void) {
         (void) wait_for(s, pid);
 }
 
+static bool maps_say(const char *words) {
+        _cleanup_free_ char *line = NULL;
+        size_t size = 0;
+        bool found = false;
+        FILE *f = fopen("/proc/self/maps", "re");
+
+        CHECK(f);
+        while (!found && getline(&line, &size, f) > 0)
+                found = strstr(line, words);
+        (void) fclose(f);
+        return found;
+}
+
+/* A sandbox in which the control thread cannot be started: whoever looks from outside finds the reason. */
+static void case_sandbox_without_eventfd(void) {
+        struct sock_filter filter[] = {
+                        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+                        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_eventfd2, 0, 1),
+                        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+                        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        };
+        struct sock_fprog program = {.len = ELEMENTSOF(filter), .filter = filter};
+
+        CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+        CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+        CHECK(!maps_say("xsched: its"));
+        XschedQueue *q = queue((XschedQueueInfo){});
+        CHECK(xsched_queue_begin(q) == XSCHED_UNTRACKED);
+        CHECK(maps_say("xsched: its thread cannot be started: Operation not permitted :xsched"));
+}
+
 /* A child without fork handlers, as of a language runtime that calls the kernel itself. */
 static _unused_ void case_bare_clone(void) {
         FakeScheduler *s = scheduler();
@@ -340,6 +371,7 @@ static const BusCase cases[] = {
                 CASE(fork_with_our_numbers),
                 CASE(marks_of_neighbours),
                 CASE(sandbox),
+                CASE(sandbox_without_eventfd),
                 CASE(fork_in_the_middle),
 #ifndef __SANITIZE_THREAD__ /* ThreadSanitizer takes the parent's threads for the child's */
                 CASE(bare_clone),

@@ -460,7 +460,7 @@ static void check_client(Check *k, const Answer *a, const Object *client, bool k
                 check_add(k, "registered", CHECK_WARNING, "just now");
                 return;
         }
-        _cleanup_free_ char *why = why_unregistered(k->pid);
+        _cleanup_free_ char *why = why_unregistered(k->pid) ?: why_without_descriptors(k->pid);
         check_add(k, "registered", CHECK_FAILED, "no%s%s: it runs unscheduled", why ? ", " : "", strempty(why));
 }
 

@@ -4,6 +4,7 @@
  * Tells in words why an object does not run
  */
 
+#include <dirent.h>
 #include <stdio.h>
 
 #include "common/why-name.h"
@@ -169,5 +170,39 @@ char *why_unregistered(const char *pid) {
                 free(why);
                 return other;
         }
+        return why;
+}
+
+/* The library takes about so many descriptors; without one left it cannot publish a reason, either. */
+#define DESCRIPTORS_NEEDED 8U
+
+static unsigned count_descriptors(const char *pid) {
+        char path[64];
+        unsigned n = 0;
+
+        (void) snprintf(path, sizeof(path), "/proc/%.16s/fd", pid);
+        DIR *d = opendir(path);
+        if (!d)
+                return 0;
+        for (const struct dirent *e; (e = readdir(d));)
+                n += e->d_name[0] != '.';
+        (void) closedir(d);
+        return n;
+}
+
+char *why_without_descriptors(const char *pid) {
+        char path[64], line[256], *why = NULL;
+        unsigned n = count_descriptors(pid), limit;
+
+        (void) snprintf(path, sizeof(path), "/proc/%.16s/limits", pid);
+        FILE *f = n > 0 ? fopen(path, "re") : NULL;
+        if (!f)
+                return NULL;
+        while (!why && fgets(line, sizeof(line), f))
+                /* NOLINTNEXTLINE(cert-err34-c): as the kernel wrote it */
+                if (sscanf(line, "Max open files %u", &limit) == 1 && n + DESCRIPTORS_NEEDED > limit &&
+                                asprintf(&why, "%u of its %u descriptors are in use", n, limit) < 0)
+                        why = NULL;
+        (void) fclose(f);
         return why;
 }

@@ -26,3 +26,6 @@ int list_waits(const Snapshot *s, Table *ret);
 
 /* Why a process of this machine is no client, as its library says it: a new string; NULL when it does not say. */
 char *why_unregistered(const char *pid);
+
+/* Returns that a process has hardly any descriptor left, which keeps its library from registering; NULL: it has. */
+char *why_without_descriptors(const char *pid);
