@@ -182,12 +182,10 @@ class Fairness(Case):
 
         clients = [self.raw() for _ in range(4)]
         clients[0].queue()
-        for _ in range(100):
-            clients[0].queue("pci:0000:09:00.0")
+        clients[0].queues(100, "pci:0000:09:00.0")
         few = tree()
         for r in clients:
-            for _ in range(700):
-                r.queue("pci:0000:09:00.0")
+            r.queues(700, "pci:0000:09:00.0")
         many = tree()
         self.assertLess(2 * many, 3 * few, "ns for two, and three")
 
