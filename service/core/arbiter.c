@@ -303,9 +303,9 @@ static void device_set_state(Device *d, DeviceState state, uint64_t now) {
                 return;
         d->state = state;
         d->forecast_stale = true;
-        d->settle_at = NSEC_INFINITY;
+        d->settle_at = d->stall_at = NSEC_INFINITY;
         d->probe_at = state == DEVICE_SOLE ? now + ARBITER_PROBE_NS : NSEC_INFINITY;
-        d->stall_at = NSEC_INFINITY;
+        d->saved_at = state == DEVICE_QUIET ? 0 : d->saved_at; /* no other turn may come for long */
         d->sync = true;
         account_state_changed(d, now);
 }

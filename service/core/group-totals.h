@@ -24,9 +24,12 @@ void totals_save(Manager *m);
 void group_totals_join(Group *g);
 void group_totals_leave(Group *g);
 
-/* Whether it is time to save usage of the device's entities. */
+/* Whether it is time to save usage of the device's entities, which may be many. A contended device gets another turn
+ * when it comes to rest. */
 static inline bool totals_are_due(const Device *d, uint64_t now) {
-        return now >= d->saved_at + (d->n_ready > 0 ? TOTALS_BUSY_NS : TOTALS_IDLE_NS);
+        bool busy = d->n_ready > 0 || d->state == DEVICE_CONTENDED;
+
+        return now >= d->saved_at + (busy ? TOTALS_BUSY_NS : TOTALS_IDLE_NS);
 }
 
 /* Save usage of a device's entities, when that is due; and of one entity before it is displayed, so that a later

@@ -11,8 +11,11 @@
 #include <unistd.h>
 
 #include "service/core/group-totals.h"
+#include "service/core/observer.h"
+#include "service/core/usage.h"
 #include "service/state/totals-file.h"
 #include "tests/unit/arbiter-harness.h"
+#include "tests/unit/own-clock.h"
 
 typedef struct Place {
         char runtime[64], state[64];
@@ -166,12 +169,75 @@ static void test_no_room_for_a_copy(void **state) {
         remove_from(p.state, true);
 }
 
+/* --- when the table is written --- */
+
+#define TURN_NS (1 * NSEC_PER_MSEC)
+
+static void on_saved(Manager *m, uint64_t now_ns, void *userdata) {
+        ++*(unsigned *) userdata;
+}
+
+static void pass(Manager *m, uint64_t ns) {
+        for (uint64_t until = now_ns() + ns; now_ns() < until;) {
+                own_clock_pass(TURN_NS);
+                (void) dues_turn(&m->dues, now_ns());
+                manager_end_turn(m);
+        }
+}
+
+/* The first `n` clients work in turns, for as long, with pauses between. */
+static void work(Manager *m, Queue *const *q, unsigned n, uint64_t ns) {
+        for (uint64_t until = now_ns() + ns, i = 0; now_ns() < until; i++) {
+                begin(q[i % n]);
+                pass(m, 3 * TURN_NS);
+                finish(q[i % n]);
+                pass(m, 2 * TURN_NS);
+        }
+}
+
+static void assert_saved(Entity *e) {
+        const PolicyUsage saved = e->saved;
+        PolicyUsage u;
+
+        entity_usage(e, now_ns(), &u);
+        assert_int_equal(saved.run_ns, u.run_ns);
+        assert_int_equal(saved.wait_ns, u.wait_ns);
+}
+
+/* At work that pauses now and then the table is written as rarely as at work that does not, and yet it has all when the
+ * device comes to rest. */
+static void test_pauses(void **state) {
+        static const ObserverOps ops = {.totals_saved = on_saved};
+        unsigned n = 0;
+        Manager *m = manager_make();
+        Process a = join(m, "/a.service", 0), b = join(m, "/b.service", 0);
+        Queue *const q[] = {queue(&a, "d", 0), queue(&b, "d", 0)};
+
+        assert_int_equal(observer_add(m, &ops, &n), 0);
+        work(m, q, 2, NSEC_PER_SEC / 10);
+        n = 0;
+        work(m, q, 2, 5 * NSEC_PER_SEC);
+        assert_in_range(n, 4, 6);
+        for (unsigned i = 0; i < 40; i++) {
+                work(m, q, 2, TOTALS_BUSY_NS * 7 / 10 + i * (10 * NSEC_PER_MSEC));
+                work(m, q, 1, ARBITER_SETTLE_NS * 9 / 10); /* it rests soon after this */
+                pass(m, 2 * ARBITER_SETTLE_NS);
+                assert_int_equal(q[0]->device->state, DEVICE_QUIET);
+                assert_saved(q[0]->entity);
+                assert_saved(q[1]->entity);
+        }
+        leave(&a);
+        leave(&b);
+        manager_free(m);
+}
+
 int main(void) {
         static const struct CMUnitTest tests[] = {
                         cmocka_unit_test(test_no_room_for_a_table),
                         cmocka_unit_test(test_no_table),
                         cmocka_unit_test(test_another_table),
                         cmocka_unit_test(test_no_room_for_a_copy),
+                        cmocka_unit_test(test_pauses),
         };
 
         (void) signal(SIGXFSZ, SIG_IGN);
