@@ -148,6 +148,7 @@ Client *client_free(Client *c) {
         if (c->hh.tbl) {
                 walks_forget(m, WALK_CLIENTS, c);
                 HASH_DEL(m->clients, c);
+                client_lost(m, c);
                 follow_clients_changed(m);
         }
         if (c->user) {

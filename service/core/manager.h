@@ -115,6 +115,9 @@ typedef struct Keep {
         size_t n_bytes; /* total length of their fds' names */
 } Keep;
 
+/* client_find() */
+#define CLIENTS_FOUND 1024U
+
 /* wakes.h */
 typedef struct Wakes {
         int epoll;
@@ -192,6 +195,8 @@ struct Manager {
         struct Seats *seats;        /* seats.h; NULL: no device has had a policy that goes by sessions */
         Claims claims;
         struct Freezer *freezers; /* uthash, by unit; freeze.h */
+
+        Client *found[CLIENTS_FOUND]; /* of `clients`, by id: client_find() */
 
         uint64_t next_client_id;
         uint64_t next_queue_id;

@@ -9,6 +9,9 @@
 
 Client *client_find(Manager *m, uint64_t id);
 
+/* Called when the client has left the table of clients. */
+void client_lost(Manager *m, const Client *c);
+
 /* The newest client of a process. `start_time` 0: any. */
 Client *client_find_by_pid(Manager *m, pid_t pid, uint64_t start_time);
 
