@@ -453,10 +453,10 @@ static void device_decide(Device *d) {
         if (d->manager->quick.n > 0 && d->n_ready > 1)
                 quick_look(d->manager, now);
         device_settle(d, now);
-        if (d->sync)
+        if (d->sync) {
                 device_words_changed(d);
-
-        now = now_ns();
+                now = now_ns();
+        }
         device_note_cause(d, now);
         uint64_t at = d->ops->dispatch(d->policy, now);
         d->dispatch_at = at == NSEC_INFINITY ? at : MAX(at, now + ARBITER_TIMER_MIN_NS);
@@ -490,7 +490,7 @@ static void decide_pending(Manager *m) {
                 LL_DELETE2(m->pending, d, pending_next);
                 d->pending = false;
                 device_decide(d);
-                tails_settle_held(d, now_ns());
+                tails_settle_held(d);
                 if (d->decided)
                         continue;
                 d->decided = true;

@@ -262,7 +262,8 @@ int manager_turn(Manager *m, uint64_t timeout_ns) {
                 return r;
         if (n_woke > 0)
                 write_words(m); /* verdicts do not wait until the next event is handled */
-        unsigned n_due = dues_turn(&m->dues, now_ns());
+        /* What has become due since the edges were heard waits for the next turn, which does not sleep then. */
+        unsigned n_due = dues_turn(&m->dues, n_woke > 0 ? m->wakes.looked_at : now_ns());
         if (r > 0)
                 r = sd_event_dispatch(m->event);
         if (r < 0)

@@ -113,12 +113,12 @@ void tail_settle(Entity *e, uint64_t now) {
         look_later(e, now);
 }
 
-void tails_settle_held(Device *d, uint64_t now) {
+void tails_settle_held(Device *d) {
         Entity *e;
 
         LL_FOREACH2(d->changed, e, changed_next)
         if (e->tail_awaited && e->carried_out == VERDICT_HOLD)
-                tail_settle(e, now);
+                tail_settle(e, now_ns());
 }
 
 void tail_review(Entity *e, uint64_t now) {

@@ -51,7 +51,7 @@ void tail_settle(Entity *e, uint64_t now);
 /* Called when the device's policy has decided, before words are written. A new policy takes all entities for running
  * ones, and waits for the tails of those that it holds; but those that were held before have none that begins now. The
  * policy hears of that, and decides again. */
-void tails_settle_held(Device *d, uint64_t now);
+void tails_settle_held(Device *d);
 
 /* Called at Entity.tail_look_at: ends tails of queues that their drivers have taken off the device. */
 void tail_review(Entity *e, uint64_t now);
