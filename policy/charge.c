@@ -51,7 +51,7 @@ static void core_check_quotas(Policy *p) {
 }
 
 static void core_charge(Policy *p, uint64_t from_ns, uint64_t ns) {
-        bool nodes = p->n_limited > 0 || p->guarantees;
+        bool nodes = core_charges_nodes(p);
         PolicyEntity *e;
 
         DL_FOREACH2(p->chosen, e, chosen_next)

@@ -238,6 +238,11 @@ static inline Tier *core_tier(Policy *p, int priority) {
         return p->tiers + (CLAMP(priority, POLICY_PRIORITY_MIN, POLICY_PRIORITY_MAX) - POLICY_PRIORITY_MIN);
 }
 
+/* Whether nodes count the time of those below them. */
+static inline bool core_charges_nodes(const Policy *p) {
+        return p->n_limited > 0 || p->guarantees;
+}
+
 /* --- the functions of every policy's PolicyOps --- */
 
 int core_new(const OrderOps *ops, const PolicyConfig *config, const PolicyCallbacks *callbacks, Policy **ret);

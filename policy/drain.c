@@ -189,13 +189,17 @@ static void entity_charge_tail(PolicyEntity *e, uint64_t ns) {
 
 /* A turn of the floor is not a part of a share, and neither is its tail. */
 void core_charge_tails(Policy *p, uint64_t from_ns, uint64_t ns) {
+        bool nodes = core_charges_nodes(p);
         PolicyEntity *e = p->draining;
 
         for (size_t n = p->config.concurrency; e && n > 0; n--, e = e->draining_next) {
                 if (!e->by_floor)
                         entity_charge_tail(e, ns);
-                node_charge(e->node, from_ns, ns, e->by_floor ? NODE_OWED : NODE_RAN, e->by_turn);
+                if (nodes)
+                        node_charge(e->node, from_ns, ns, e->by_floor ? NODE_OWED : NODE_RAN, e->by_turn);
         }
+        if (!nodes)
+                return;
         e = p->draining;
         for (size_t n = p->config.concurrency; e && n > 0; n--, e = e->draining_next)
                 node_check_quotas(e->node);
