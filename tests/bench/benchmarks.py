@@ -499,6 +499,7 @@ BENCHMARKS = {
     "preempt": run_preempt,
     "decision": run_decision,
     "load": run_load,
+    "edge": run_text("bench-edge"),
     "idle": run_idle,
     "control": run_control,
     "accounting": run_accounting,

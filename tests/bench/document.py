@@ -228,6 +228,13 @@ EXEC_NOTE = (
     "A test fails if a layer adds more than 8.\n"
 )
 
+EDGE_NOTE = (
+    "What the service runs when it hears an edge, counted by valgrind without a bus: other work of the machine does "
+    "not change it. In a pair a driver of higher priority becomes ready and idle while another client is ready; "
+    "spread, all clients do in turn. The loads above are these, but there one edge tells the service of a whole "
+    "cycle. The kernel's part is not counted: of edges as quick, each is one system call, epoll_pwait2().\n"
+)
+
 ACCOUNTING_NOTE = (
     "A program that only launches, and whose launches end at once, with `Accounting=` sampled, and exact: no program "
     "can lose more by being counted. It counts its launches while it is watched and while it is not. The loss is the "
@@ -273,6 +280,7 @@ SECTIONS = [
         lambda record: render_preempt(record, table) + provenance(record),
     ),
     ("The service under load", "", ["load"], render_load),
+    ("An edge, in instructions", EDGE_NOTE, ["edge"], render_text),
     ("The idle service", "", ["idle"], render_idle),
     ("The control plane", "", ["control"], render_control),
     ("Beside attackers", "", ["attack"], lambda record: render_attack(record, table) + "\n" + provenance(record)),
