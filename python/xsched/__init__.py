@@ -211,8 +211,24 @@ def set_scheduler(scheduler: str, policy: Optional[str] = None) -> None:
     _call("XHintSetScheduler", _SCHEDULERS[scheduler], _POLICIES[policy] if policy else 0)
 
 
+# How many objects use each XQueue that was made here: two parts of a program may have one queue of the runtime.
+_users: dict[int, int] = {}
+_users_lock = threading.RLock()  # recursive, because a signal handler may run while it is held
+
+
+def _after_fork() -> None:
+    """XQueues are the parent's."""
+    global _users_lock
+    _users.clear()
+    _users_lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
 class XQueue:
-    """An XQueue for a runtime's queue: see xsched-api(3)."""
+    """An XQueue for a runtime's queue: see xsched-api(3). All objects for one queue are one XQueue, which ends when
+    the last of them is closed."""
 
     def __init__(self, create: str, native: int, *, threshold: int = 0, batch_size: int = 0) -> None:
         hwq, handle = ctypes.c_uint64(), ctypes.c_uint64()
@@ -222,18 +238,22 @@ class XQueue:
         _call(create, ctypes.byref(hwq), integer("the queue's address", native, 0, (1 << 64) - 1))
         self._hwq = hwq.value
         compat = _library.compat()
-        with contextlib.ExitStack() as undo:
+        with _users_lock, contextlib.ExitStack() as undo:
             # Where the queue has an XQueue already, that is the result, and is not undone.
             if compat.XQueueGet(ctypes.byref(handle), self._hwq) != 0:
                 undo.callback(compat.HwQueueDestroy, self._hwq)
                 _call("XQueueCreate", ctypes.byref(handle), self._hwq, 1, 0)
                 undo.callback(compat.XQueueDestroy, handle)
+                _users[handle.value] = 0
+                undo.callback(_users.pop, handle.value)
             self.handle = handle.value
             if threshold > 0 or batch_size > 0:
                 # The usual batch may be larger than a small threshold.
                 batch_size = batch_size if batch_size > 0 else min(threshold, _BATCH_SIZE)
                 _call("XQueueSetLaunchConfig", self.handle, threshold, batch_size)
             undo.pop_all()
+            if self.handle in _users:  # not one that a library in C has made
+                _users[self.handle] += 1
         self._open = True
 
     def __reduce__(self) -> tuple:
@@ -313,10 +333,17 @@ class XQueue:
         return count.value
 
     def close(self) -> None:
-        if self._open and self._pid == os.getpid():
+        if not self._open or self._pid != os.getpid():
+            return
+        with _users_lock:
             self._open = False
-            _call("XQueueDestroy", self.handle)
-            _call("HwQueueDestroy", self._hwq)
+            if self.handle not in _users:
+                return
+            _users[self.handle] -= 1
+            if _users[self.handle] == 0:
+                del _users[self.handle]
+                _call("XQueueDestroy", self.handle)
+                _call("HwQueueDestroy", self._hwq)
 
     def __enter__(self) -> XQueue:
         return self

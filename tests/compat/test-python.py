@@ -457,6 +457,37 @@ class Examples(Case):
             s.go()
         s.end()
 
+    def test_xqueues_of_one_queue(self):
+        """A function makes an XQueue of a queue that has one: its caller's goes on until that is closed, too."""
+        Script(
+            self,
+            """
+            import pyopencl
+            queue = pyopencl.CommandQueue(pyopencl.create_some_context(interactive=False))
+            with xsched.XQueue.opencl(queue) as outer:
+                for _ in range(2):
+                    with xsched.XQueue.opencl(queue) as inner:
+                        assert inner.handle == outer.handle
+                        if os.fork() == 0:
+                            inner.close()
+                            sys.exit(0)
+                        assert os.wait()[1] == 0
+                outer.hint(priority=-20)
+                other = xsched.XQueue.opencl(queue)
+            other.hint(priority=-10)
+            other.close()
+            other.close()
+            try:
+                other.hint(priority=0)
+                raise AssertionError
+            except xsched.XSchedError as e:
+                assert e.result == 3, e
+            with xsched.XQueue.opencl(queue) as new:
+                assert new.handle != other.handle
+            """,
+            OPENCL_LAYERS=os.environ["XSCHED_LAYER"],
+        ).end()
+
     def test_xqueue(self):
         """A small threshold needs no other options; a failure leaves no XQueue; a child cannot destroy its parent's."""
         Script(
