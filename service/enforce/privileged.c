@@ -28,16 +28,14 @@
 #include "service/core/tail.h"
 #include "service/core/turn.h"
 
-#define RUNTIME_DIR "/run/xschedd"
-#define PAUSER_NAME "xsched-holder"
-#define RELEASE_MAX_NS                                                                                                 \
-        (2 * PAGE_LEASE_NS) /* a pauser whose pause has not ended by then is killed, and the pause is undone */
-#define HOLD_MAX_NS                                                                                                    \
-        (10 * NSEC_PER_SEC) /* the same for one that has not held by then; amdgpu itself waits 9 s for its firmware */
-#define DEATHS_MAX    3U    /* deaths of a client's pausers, after which the rung is given up */
-#define FORMER_MAX    15U   /* tries to undo a former service's pauses while one of its pausers lives: 30 s */
-#define NUMBER_SIZE   24U
-#define ARGUMENTS_MAX 8U
+#define RUNTIME_DIR    "/run/xschedd"
+#define PAUSER_NAME    "xsched-holder"
+#define RELEASE_MAX_NS (2 * PAGE_LEASE_NS) /* a pauser that pauses longer is killed, and the pause is undone */
+#define HOLD_MAX_NS    (10 * NSEC_PER_SEC) /* the same for one that has not paused by then; amdgpu waits 9 s itself */
+#define DEATHS_MAX     3U                  /* deaths of a client's pausers, after which the rung is given up */
+#define FORMER_MAX     15U /* tries to undo a former service's pauses while one of its pausers lives: 30 s */
+#define NUMBER_SIZE    24U
+#define ARGUMENTS_MAX  8U
 
 static const char *const privileged_state_table[_PRIVILEGED_STATE_MAX] = {
                 [PRIVILEGED_OFF] = "off",
