@@ -16,9 +16,12 @@ static void read_string(const char *variable, char *ret, size_t size) {
                 memcpy(ret, v, n);
 }
 
+bool environment_is_true(const char *value) {
+        return value && (streq(value, "1") || streq(value, "yes") || streq(value, "true") || streq(value, "on"));
+}
+
 static bool read_bool(const char *variable) {
-        const char *v = secure_getenv(variable);
-        return v && (streq(v, "1") || streq(v, "yes") || streq(v, "true") || streq(v, "on"));
+        return environment_is_true(secure_getenv(variable));
 }
 
 void environment_read(ClientEnvironment *ret) {

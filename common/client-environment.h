@@ -24,3 +24,6 @@ typedef struct ClientEnvironment {
 } ClientEnvironment;
 
 void environment_read(ClientEnvironment *ret);
+
+/* Whether this value of such a variable says yes. NULL: it is not set. */
+bool environment_is_true(const char *value);

@@ -28,7 +28,10 @@ class Check(unittest.TestCase):
 
     def test_broken_environments(self):
         self.assertEqual(self.states(status=1, OPENCL_LAYERS=None)[0]["environment"], "failed")
-        self.assertEqual(self.states(status=1, XSCHED_DISABLE="1")[0]["environment"], "failed")
+        for value in ("1", "yes"):
+            states, text = self.states(status=1, XSCHED_DISABLE=value)
+            self.assertEqual(states["environment"], "failed")
+            self.assertIn(f"XSCHED_DISABLE={value} turns the shim off", text)
         self.assertEqual(self.states(status=1, OPENCL_LAYERS="/nonexistent/libxsched-opencl.so")[0]["shim"], "failed")
         preload = {"OPENCL_LAYERS": None, "LD_PRELOAD": os.environ["OPENCL_LAYERS"]}
         if "asan" not in subprocess.check_output(["ldd", XSCHEDCTL], text=True):

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <sys/wait.h>
 
+#include "common/client-environment.h"
 #include "common/process.h"
 #include "common/time-util.h"
 #include "host-loaded.h"
@@ -63,22 +64,16 @@ static int read_layers(pid_t pid) {
         return (int) layers;
 }
 
-/* Parsed as the shim does (client-environment.c). */
 static bool is_disabled(pid_t pid) {
-        static const char *const values[] = {"1", "yes", "true", "on"};
         const char *name = "XSCHED_DISABLE=";
         _cleanup_free_ char *text = malloc(ENVIRONMENT_MAX);
 
         if (!text)
                 return false;
         int n = process_read(pid, "environ", text, ENVIRONMENT_MAX);
-        for (const char *p = text; n > 0 && p < text + n; p += strlen(p) + 1) {
-                const char *value = startswith(p, name);
-
-                for (size_t i = 0; value && i < ELEMENTSOF(values); i++)
-                        if (streq(value, values[i]))
-                                return true;
-        }
+        for (const char *p = text; n > 0 && p < text + n; p += strlen(p) + 1)
+                if (environment_is_true(startswith(p, name)))
+                        return true;
         return false;
 }
 

@@ -20,6 +20,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "common/client-environment.h"
 #include "common/opencl-mark-name.h"
 #include "common/shim-list.h"
 #include "tools/shared/ctl-bus.h"
@@ -220,8 +221,8 @@ static char *check_environment(Check *k, bool *ret_preload) {
                 check_add(k, "environment", CHECK_WARNING, "cannot be read: %s", strerror(-r));
                 return NULL;
         }
-        if (streq_ptr(disable, "1")) {
-                check_add(k, "environment", CHECK_FAILED, "XSCHED_DISABLE=1 turns the shim off");
+        if (environment_is_true(disable)) {
+                check_add(k, "environment", CHECK_FAILED, "XSCHED_DISABLE=%s turns the shim off", disable);
                 return NULL;
         }
         shim = list_entry(layers, CHECK_OPENCL_LAYER);
