@@ -4,8 +4,10 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -101,6 +103,25 @@ class Check(unittest.TestCase):
             p.communicate("\n", timeout=60)
         self.assertEqual(states["registered"], "failed")
         self.assertIn("no, 64 of its 64 descriptors are in use: it runs unscheduled", text)
+
+    def test_setuid_program(self):
+        """A setuid program, into which nothing is preloaded, whatever its environment says."""
+        if os.geteuid() != 0:
+            self.skipTest("only root makes a program that is another user's")
+        with tempfile.TemporaryDirectory() as directory:
+            if os.statvfs(directory).f_flag & os.ST_NOSUID:
+                self.skipTest("temporary files cannot be setuid here")
+            program = shutil.copy("/bin/cat", directory)
+            os.chmod(directory, 0o755)
+            os.chmod(program, 0o4755)
+            with subprocess.Popen([program], user=65534, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as p:
+                p.stdin.write(b"begun")
+                p.stdin.flush()
+                self.assertEqual(p.stdout.read(5), b"begun")
+                states, text = self.states(str(p.pid), status=1)
+                p.communicate(timeout=60)
+        self.assertEqual((states["process"], states["registered"]), ("warning", "failed"))
+        self.assertIn("has more privileges than who started it", text)
 
     def test_static_program(self):
         """busybox-static: a static program, which preloads nothing."""

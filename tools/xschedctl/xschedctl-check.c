@@ -12,6 +12,7 @@
  */
 
 #include <dlfcn.h>
+#include <elf.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <link.h>
@@ -359,6 +360,21 @@ static void check_in_force(Check *k, const char *maps, const char *shim, const c
                 check_add(k, "process", CHECK_FAILED, REFUSED, loader);
 }
 
+/* Whether the loader takes no libraries from the environment, as in setuid programs. */
+static bool is_secure(const char *pid) {
+        _cleanup_free_ char *text = NULL;
+        const unsigned long *auxv;
+        size_t size = 0;
+
+        if (read_proc(pid, "auxv", &text, &size) < 0)
+                return false;
+        auxv = (const unsigned long *) text;
+        for (size_t i = 0; i + 1 < size / sizeof(*auxv); i += 2)
+                if (auxv[i] == AT_SECURE)
+                        return auxv[i + 1] != 0;
+        return false;
+}
+
 /* One of the layers that are preloaded: they load libxsched with the first queue. */
 static char *find_layer(const char *maps) {
         return check_find_mapped(maps, CHECK_KFD_LAYER) ?: check_find_mapped(maps, CHECK_CUDA_LAYER);
@@ -383,6 +399,9 @@ static void check_mapped(Check *k, bool preload) {
                 check_add(k, "process", CHECK_OK, "has loaded %s", library);
         else if ((layer = find_layer(maps)))
                 check_add(k, "process", CHECK_WARNING, "has loaded %s, and no queue of it is known", layer);
+        else if (is_secure(k->pid))
+                check_add(k, "process", CHECK_WARNING,
+                                "has more privileges than who started it: the loader takes no shim into such programs");
         else if (!strstr(maps, "/ld-"))
                 check_add(k, "process", CHECK_WARNING, "is linked statically: no shim can be loaded into it");
         else
