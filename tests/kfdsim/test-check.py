@@ -41,10 +41,14 @@ class Check(unittest.TestCase):
         self.assertEqual(check(HSA_TOOLS_LIB=TOOL)["amd tool"], ("ok", f"HSA_TOOLS_LIB names {TOOL}"))
 
     def test_somebody_elses(self):
-        for tools in ("librocprofiler64.so", f"{TOOL} librocprofiler64.so"):
+        for tools, words in (
+            ("librocprofiler64.so", "it stays, and who calls past what is preloaded is not held"),
+            (f"{TOOL} librocprofiler64.so", "what the others do with calls on their way cannot be seen"),
+            (f"librocprofiler64.so {TOOL}", "what the others do with calls on their way cannot be seen"),
+        ):
             state, text = check(HSA_TOOLS_LIB=tools)["amd tool"]
             self.assertEqual(state, "warning")
-            self.assertIn(f"HSA_TOOLS_LIB is {tools}: it stays", text)
+            self.assertIn(f"HSA_TOOLS_LIB is {tools}: {words}", text)
         state, text = check(HSA_TOOLS_LIB=TOOL, ROCP_TOOL_LIBRARIES="/x/librocprofv3.so")["amd tool"]
         self.assertEqual(state, "warning")
         self.assertIn("ROCP_TOOL_LIBRARIES is /x/librocprofv3.so", text)
@@ -136,8 +140,12 @@ class Check(unittest.TestCase):
             self.assertEqual((rows["hsa"][0], rows["amd tool"][0]), ("failed", "warning"))
             self.assertNotIn("amd runtime", rows)
             p.communicate("\n\n\n", timeout=DEADLINE)
+        for tools in (TOOL, f"{TOOL} {TOOL}"):
+            self.runtime_takes(command, tools)
+
+    def runtime_takes(self, command, tools):
         with subprocess.Popen(
-            command, env=environment(HSA_TOOLS_LIB=TOOL), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            command, env=environment(HSA_TOOLS_LIB=tools), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         ) as p:
             self.assertEqual(p.stdout.readline(), "0\n")
             state, text = check(str(p.pid))["amd runtime"]

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "common/cuda-others.h"
+#include "common/shim-list.h"
 #include "tools/shared/shim-env.h"
 #include "tools/xschedctl/xschedctl-check.h"
 #include "xschedctl-check-runtimes.h"
@@ -85,7 +86,7 @@ static void check_mps(Check *k, const char *maps) {
 static void check_tool_is_taken(Check *k, const char *maps) {
         _cleanup_free_ char *runtime = check_find_mapped(maps, "libhsa-runtime64.so"), *tools = NULL;
 
-        if (!runtime || check_get_variable(k, SHIM_HSA_TOOLS, &tools) < 0 || !shim_is_only_tool(tools))
+        if (!runtime || check_get_variable(k, SHIM_HSA_TOOLS, &tools) < 0 || !shim_list_find(tools, CHECK_HSA_TOOL))
                 return;
         if (strstr(maps, "/" CHECK_HSA_TOOL))
                 check_add(k, "amd runtime", CHECK_OK, "%s has loaded " CHECK_HSA_TOOL, runtime);

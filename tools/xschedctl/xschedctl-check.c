@@ -281,7 +281,7 @@ static void check_tool(Check *k) {
                 check_add(k, "amd tool", CHECK_WARNING,
                                 SHIM_HSA_TOOLS " does not name " CHECK_HSA_TOOL
                                                ": who calls the runtime past what is preloaded is not held");
-        else if (!shim_is_only_tool(tools))
+        else if (!shim_list_find(tools, CHECK_HSA_TOOL))
                 check_add(k, "amd tool", CHECK_WARNING,
                                 SHIM_HSA_TOOLS " is %s: it stays, and who calls past what is preloaded is not held",
                                 tools);
@@ -289,6 +289,10 @@ static void check_tool(Check *k) {
                 check_add(k, "amd tool", CHECK_WARNING,
                                 "ROCP_TOOL_LIBRARIES is %s: with rocprofiler-register there is no " SHIM_HSA_TOOLS,
                                 profiler);
+        else if (!shim_is_only_tool(tools))
+                check_add(k, "amd tool", CHECK_WARNING,
+                                SHIM_HSA_TOOLS " is %s: what the others do with calls on their way cannot be seen",
+                                tools);
         else
                 check_add(k, "amd tool", CHECK_OK, SHIM_HSA_TOOLS " names %s", tools);
         if (!isempty(direct) && !streq(direct, "0"))
