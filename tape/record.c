@@ -439,6 +439,10 @@ void tape_record_done(TapeRecord *r) {
 int tape_read(const char *line, TapeRecord *ret, const char **ret_why) {
         TapeRecord record = {0};
 
+        /* json-c would take it, and write it into JSON that nobody else takes. */
+        *ret_why = "no UTF-8";
+        if (!is_utf8(line))
+                return -EBADMSG;
         *ret_why = "no JSON";
         json_object *o = json_tokener_parse(line);
         if (!json_object_is_type(o, json_type_object)) {

@@ -230,6 +230,7 @@ static void test_lines(void **state) {
                         "{\"is\":\"dispatch\",\"device\":1,\"at\":1,\"wake\":1,\"grants\":[[1,\"run\"]]}",
                         "{\"is\":\"dispatch\",\"device\":1,\"at\":1,\"wake\":1,\"grants\":[[1,\"run\",-1]]}",
                         "{\"is\":\"device\",\"device\":1,\"name\":2}",
+                        "{\"is\":\"device\",\"device\":1,\"name\":\"\xff\xfe\"}",
         };
         const char *why;
         TapeRecord r;
