@@ -307,6 +307,22 @@ void core_entity_tail(PolicyEntity *e, uint64_t now_ns) {
         entity_drain_begin(e);
 }
 
+/* For the second part of the time the tail is not there. */
+void core_entity_tail_had(PolicyEntity *e, uint64_t ns, uint64_t now_ns) {
+        Policy *p = e->policy;
+        uint64_t until_ns = ns_add(p->now_ns, ns);
+
+        if (!entity_has_tail(e) || core_n_blocked(p) == 0)
+                return;
+        core_advance(p, MIN(until_ns, now_ns));
+        if (!e->draining)
+                return;
+        PolicyEntity *next = entity_drain_pause(e);
+        core_advance(p, now_ns);
+        entity_drain_resume(e, next);
+        core_advance(p, now_ns);
+}
+
 void core_device_usage(const Policy *p, uint64_t now_ns, PolicyDeviceUsage *ret) {
         *ret = core_usage_at(p, now_ns);
 }

@@ -260,6 +260,7 @@ void core_entity_ready(PolicyEntity *e, uint64_t now_ns);
 void core_entity_idle(PolicyEntity *e, uint64_t now_ns);
 void core_entity_drained(PolicyEntity *e, uint64_t now_ns);
 void core_entity_tail(PolicyEntity *e, uint64_t now_ns);
+void core_entity_tail_had(PolicyEntity *e, uint64_t ns, uint64_t now_ns);
 void core_entity_usage(const PolicyEntity *e, uint64_t now_ns, PolicyUsage *ret);
 bool core_entity_wait(const PolicyEntity *e, PolicyWait *ret);
 void core_device_usage(const Policy *p, uint64_t now_ns, PolicyDeviceUsage *ret);
@@ -289,6 +290,7 @@ void core_outside(Policy *p, int level, uint64_t now_ns);
                         .entity_idle = tapped_entity_idle,                                                             \
                         .entity_drained = tapped_entity_drained,                                                       \
                         .entity_tail = tapped_entity_tail,                                                             \
+                        .entity_tail_had = tapped_entity_tail_had,                                                     \
                         .entity_usage = core_entity_usage,                                                             \
                         .entity_wait = core_entity_wait,                                                               \
                         .device_usage = core_device_usage,                                                             \

@@ -53,6 +53,28 @@ void entity_drain_end(PolicyEntity *e) {
         p->n_draining--;
 }
 
+PolicyEntity *entity_drain_pause(PolicyEntity *e) {
+        PolicyEntity *next = e->draining_next;
+
+        entity_drain_end(e);
+        return next;
+}
+
+/* Meanwhile only the first ones can have ended: if the next one has, all before it have, too. */
+void entity_drain_resume(PolicyEntity *e, PolicyEntity *next) {
+        Policy *p = e->policy;
+
+        entity_account(e);
+        e->draining = true;
+        if (!next)
+                DL_APPEND2(p->draining, e, draining_prev, draining_next);
+        else if (next->draining)
+                DL_PREPEND_ELEM2(p->draining, next, e, draining_prev, draining_next);
+        else
+                DL_PREPEND2(p->draining, e, draining_prev, draining_next);
+        p->n_draining++;
+}
+
 /* --- entities that wait to be granted --- */
 
 /* Whether the turn of a minimum would have to wait for its tail. */

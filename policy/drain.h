@@ -18,7 +18,9 @@
  *
  *   - Granted at once: an entity of a higher tier than the tail, unless that is of the turn of a minimum; one that is
  *     starved; and one that drains itself, because it takes the place of its own tail. Its launches wait behind the
- *     tail's, as on any device that runs launches in the order of their submission.
+ *     tail's, or before them, or in turns with them, as the device likes. What the tail had of that time the caller
+ *     tells by entity_tail_had(): the rest is charged to the granted entity, as if there were no tail. What it does not
+ *     tell is the tail's.
  *   - The wait for a tail ends POLICY_TAIL_WAIT after the tail began. Then the entity is granted beside it.
  *   - A waiting entity is chosen, and held: the wait counts in drain_wait_ns, and the floor counts it like any
  *     other hold.
@@ -44,6 +46,11 @@
  * none). */
 void entity_drain_begin(PolicyEntity *e);
 void entity_drain_end(PolicyEntity *e);
+
+/* Takes the entity out of the draining ones for a time that its tail had not, and puts it back. The first returns the
+ * entity that drains after it, for the second. */
+PolicyEntity *entity_drain_pause(PolicyEntity *e);
+void entity_drain_resume(PolicyEntity *e, PolicyEntity *next);
 
 /* Sets awaits_tail of chosen entities that have to wait for tails of equals before their grant. Called, while entities
  * drain, after those that lost their places are held. */

@@ -49,10 +49,11 @@
  *
  * Time. An entity's run time is the time in which the device had its work: while it is ready and granted, and no
  * earlier launches of others are in its way; and after a hold, or another stop, until its launches have ended, which
- * the caller tells with entity_drained() (drain.h bounds an entity that never drains). Fair time, maxima and minima
- * count run time, not verdicts. Time for which a device is kept for an entity counts in its share, but not as run time.
- * Events carry the time at which they happened, which may be before the call: decisions made meanwhile are not changed,
- * and a `now_ns` before the latest known time is raised to it.
+ * the caller tells with entity_drained() (drain.h bounds an entity that never drains). Where another entity is granted
+ * meanwhile, the caller may divide the time between the two: entity_tail_had(). Fair time, maxima and minima count run
+ * time, not verdicts. Time for which a device is kept for an entity counts in its share, but not as run time. Events
+ * carry the time at which they happened, which may be before the call: decisions made meanwhile are not changed, and a
+ * `now_ns` before the latest known time is raised to it.
  *
  * Thread safety: none; one instance belongs to one thread.
  */
@@ -257,6 +258,11 @@ typedef struct PolicyOps {
         /* It was stopped with launches in flight, though it is idle, or was held without any. Lasts until
          * entity_drained(), a grant, or its end: drain.h. Idempotent; no effect on an entity that runs. */
         void (*entity_tail)(PolicyEntity *e, uint64_t now_ns);
+
+        /* Divides the time since the last call of any kind: the launches of its tail had the device for the first
+         * `ns` of it, and the granted entity that waits for the tail had it for the rest. Time that is not divided is
+         * the tail's. No effect unless the tail has the device, and an entity is granted beside it: drain.h. */
+        void (*entity_tail_had)(PolicyEntity *e, uint64_t ns, uint64_t now_ns);
         void (*entity_usage)(const PolicyEntity *e, uint64_t now_ns, PolicyUsage *ret);
         bool (*entity_wait)(const PolicyEntity *e, PolicyWait *ret); /* false: it does not wait */
 

@@ -28,6 +28,7 @@ typedef enum PolicyEventKind {
         POLICY_EVENT_IDLE,
         POLICY_EVENT_DRAINED,
         POLICY_EVENT_TAIL,
+        POLICY_EVENT_TAIL_HAD,
         POLICY_EVENT_OUTSIDE,
         POLICY_EVENT_GRANT, /* of the dispatch that is told next */
         POLICY_EVENT_DISPATCHED,
@@ -47,6 +48,7 @@ typedef struct PolicyEvent {
         const PolicyNodeSettings *node_settings; /* of NODE_NEW, NODE_CONFIGURED; as they were given */
         const PolicySettings *settings;          /* of ENTITY_NEW, ENTITY_CONFIGURED; as they are taken */
         int level;                               /* of OUTSIDE */
+        uint64_t had_ns;                         /* of TAIL_HAD */
         PolicyGrant grant;                       /* of GRANT */
         uint64_t wake_ns;                        /* of DISPATCHED: when it wants to be called again */
         PolicyUsage usage;                       /* of ENTITY_FREED: its whole usage */

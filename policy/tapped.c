@@ -151,6 +151,18 @@ void tapped_entity_tail(PolicyEntity *e, uint64_t now_ns) {
                 entity_tell(e, POLICY_EVENT_TAIL, now_ns);
 }
 
+void tapped_entity_tail_had(PolicyEntity *e, uint64_t ns, uint64_t now_ns) {
+        core_entity_tail_had(e, ns, now_ns);
+        if (unlikely(e->policy->tap))
+                tap_event(e->policy,
+                                &(PolicyEvent){
+                                                .kind = POLICY_EVENT_TAIL_HAD,
+                                                .at_ns = now_ns,
+                                                .entity = e->id,
+                                                .had_ns = ns,
+                                });
+}
+
 void tapped_outside(Policy *p, int level, uint64_t now_ns) {
         core_outside(p, level, now_ns);
         if (unlikely(p->tap))

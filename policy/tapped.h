@@ -20,5 +20,6 @@ void tapped_entity_ready(PolicyEntity *e, uint64_t now_ns);
 void tapped_entity_idle(PolicyEntity *e, uint64_t now_ns);
 void tapped_entity_drained(PolicyEntity *e, uint64_t now_ns);
 void tapped_entity_tail(PolicyEntity *e, uint64_t now_ns);
+void tapped_entity_tail_had(PolicyEntity *e, uint64_t ns, uint64_t now_ns);
 void tapped_outside(Policy *p, int level, uint64_t now_ns);
 uint64_t tapped_dispatch(Policy *p, uint64_t now_ns);

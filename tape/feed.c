@@ -20,6 +20,7 @@ static const TapeKind kinds[_POLICY_EVENT_MAX] = {
                 [POLICY_EVENT_IDLE] = TAPE_IDLE,
                 [POLICY_EVENT_DRAINED] = TAPE_DRAINED,
                 [POLICY_EVENT_TAIL] = TAPE_TAIL,
+                [POLICY_EVENT_TAIL_HAD] = TAPE_TAIL_HAD,
                 [POLICY_EVENT_OUTSIDE] = TAPE_OUTSIDE,
                 [POLICY_EVENT_DISPATCHED] = TAPE_DISPATCH,
 };
@@ -62,6 +63,7 @@ static void on_event(const PolicyEvent *e, void *userdata) {
                         .node = e->node,
                         .parent = e->parent,
                         .level = e->level,
+                        .had_ns = e->had_ns,
                         .wake_ns = e->wake_ns,
                         .usage = e->usage,
         };

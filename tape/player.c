@@ -357,6 +357,16 @@ static int play_tail(PlayerDevice *d, const TapeRecord *r) {
         return 1;
 }
 
+static int play_tail_had(PlayerDevice *d, const TapeRecord *r) {
+        PlayerEntity *e;
+
+        int result = find_entity(d, r, &e);
+        if (result < 0)
+                return result;
+        d->ops->entity_tail_had(e->entity, r->had_ns, r->at_ns);
+        return 1;
+}
+
 static int play_outside(PlayerDevice *d, const TapeRecord *r) {
         if (r->level < POLICY_LEVEL_NONE || r->level > POLICY_PRIORITY_MAX)
                 return say(d->player, -EBADMSG, "there is no level %d", r->level);
@@ -442,6 +452,7 @@ static const play_t plays[_TAPE_KIND_MAX] = {
                 [TAPE_IDLE] = play_edge,
                 [TAPE_DRAINED] = play_drained,
                 [TAPE_TAIL] = play_tail,
+                [TAPE_TAIL_HAD] = play_tail_had,
                 [TAPE_OUTSIDE] = play_outside,
                 [TAPE_DISPATCH] = play_dispatch,
                 [TAPE_USED] = play_used,

@@ -41,6 +41,7 @@ enum {
         HAS_USAGE = 1 << 13,
         HAS_DEVICE_USAGE = 1 << 14,
         HAS_LOST = 1 << 15,
+        HAS_HAD = 1 << 16,
         HAS_CALL = HAS_DEVICE | HAS_AT,
 };
 
@@ -63,6 +64,7 @@ static const struct {
                 [TAPE_IDLE] = {"idle", HAS_CALL | HAS_ENTITY},
                 [TAPE_DRAINED] = {"drained", HAS_CALL | HAS_ENTITY},
                 [TAPE_TAIL] = {"tail", HAS_CALL | HAS_ENTITY},
+                [TAPE_TAIL_HAD] = {"tail-had", HAS_CALL | HAS_ENTITY | HAS_HAD},
                 [TAPE_OUTSIDE] = {"outside", HAS_CALL | HAS_LEVEL},
                 [TAPE_DISPATCH] = {"dispatch", HAS_CALL | HAS_DECISION},
                 [TAPE_USED] = {"used", HAS_CALL | HAS_ENTITY | HAS_USAGE},
@@ -118,6 +120,7 @@ static const struct Field {
                 FIELD(HAS_SETTINGS, "cpu_priority", FIELD_INT, settings.cpu_priority),
                 FIELD(HAS_SETTINGS, "active", FIELD_BOOL, settings.active),
                 FIELD(HAS_LEVEL, "level", FIELD_INT, level),
+                FIELD(HAS_HAD, "had", FIELD_U64, had_ns),
                 FIELD(HAS_DECISION, "wake", FIELD_TIME, wake_ns),
                 FIELD(HAS_DECISION, "grants", FIELD_GRANTS, grants),
                 FIELD(HAS_USAGE, "run", FIELD_U64, usage.run_ns),

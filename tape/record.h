@@ -37,6 +37,7 @@ typedef enum TapeKind {
         TAPE_IDLE,
         TAPE_DRAINED,
         TAPE_TAIL,
+        TAPE_TAIL_HAD,
         TAPE_OUTSIDE,
         TAPE_DISPATCH,
         TAPE_USED,        /* usage of an entity so far; changes nothing */
@@ -67,6 +68,7 @@ typedef struct TapeRecord {
         char *group;                      /* TAPE_ENTITY: whose it is, for people; */
         uint64_t pid, queue;              /* 0: of the whole group; of the whole process */
         int level;                        /* TAPE_OUTSIDE */
+        uint64_t had_ns;                  /* TAPE_TAIL_HAD */
         TapeGrant *grants;                /* TAPE_DISPATCH: those that changed, in their order */
         size_t n_grants;
         uint64_t wake_ns; /* time of the next dispatch; NSEC_INFINITY: none */

@@ -206,6 +206,7 @@ uint64_t naive_next_keep_end(const Policy *p);
 /* Tails of held entities that still have the device, and the entities that wait for them. */
 void naive_drain_begin(PolicyEntity *e);
 void naive_tail(PolicyEntity *e);
+bool naive_tail_is_beside(const PolicyEntity *e);
 PolicyEntity *naive_next_drainer(const Policy *p, const PolicyEntity *after);
 void naive_note_blocked(Policy *p);
 

@@ -221,6 +221,18 @@ static bool has_tail(const PolicyEntity *e) {
         return false;
 }
 
+/* Whether it has the device, and a granted entity waits for it. */
+bool naive_tail_is_beside(const PolicyEntity *e) {
+        size_t n = 0, tails = 0;
+
+        FOR_EACH(e->p, o) {
+                tails += o->draining;
+                n += o->ready && o->grant.verdict == VERDICT_RUN;
+        }
+        return e->draining && has_tail(e) && n > 0 &&
+                        n + MIN(tails, (size_t) e->p->config.concurrency) > e->p->config.concurrency;
+}
+
 static bool goes_at_once(const PolicyEntity *e) {
         const Policy *p = e->p;
         bool starved = p->config.starve_ns > 0 && p->config.starve_run_ns > 0 &&

@@ -125,6 +125,41 @@ void harness_pass(Harness *h, uint64_t ns) {
         h->now_ns += ns;
 }
 
+static bool tail_is_beside(const Job *j) {
+        for (size_t i = 0; i < j->h->n; i++)
+                if (is_blocked(j->h->jobs[i]))
+                        return has_tail(j);
+        return false;
+}
+
+/* As if the job did not drain, but the time in which its tail counts goes on. */
+static void pass_without_tail(Job *j, uint64_t ns) {
+        Harness *h = j->h;
+        uint64_t order = j->drain_order;
+
+        j->drain_order = 0;
+        harness_pass(h, ns);
+        j->drain_order = h->now_ns < j->drain_until_ns ? order : 0;
+}
+
+void harness_tail_had(Job *j, uint64_t ns, uint64_t had_ns) {
+        Harness *h = j->h;
+
+        harness_dispatch(h);
+        bool beside = tail_is_beside(j);
+        uint64_t first_ns = beside ? MIN(had_ns, ns) : ns;
+
+        h->seen.n_divided += beside && first_ns < ns;
+        harness_pass(h, first_ns);
+        if (first_ns < ns && j->drain_order > 0)
+                pass_without_tail(j, ns - first_ns);
+        else
+                harness_pass(h, ns - first_ns);
+        h->ops->entity_tail_had(j->entity, had_ns, h->now_ns);
+        if (h->oracle)
+                policy_naive_ops.entity_tail_had(j->twin, had_ns, h->now_ns);
+}
+
 void harness_run(Harness *h, uint64_t ns) {
         uint64_t end = h->now_ns + ns;
 

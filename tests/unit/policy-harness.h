@@ -95,7 +95,7 @@ typedef struct HarnessFloor {
 /* Counts of events, by which a test can check that its scenario occurred. */
 typedef struct HarnessSeen {
         uint64_t n_dispatched, n_grants, n_preempted, n_owed, n_lingered, n_contended, n_many_idle, n_stopped,
-                        n_guaranteed, n_kept, n_tails, n_came_back, n_awaited, n_stand;
+                        n_guaranteed, n_kept, n_tails, n_came_back, n_awaited, n_stand, n_divided;
 } HarnessSeen;
 
 struct Harness {
@@ -190,6 +190,9 @@ void harness_check_usage(const Harness *h);
 
 /* Moves time without a dispatch. */
 void harness_pass(Harness *h, uint64_t ns);
+
+/* Dispatches, moves time, and tells the policy that the job's tail had the first `had_ns` of it. */
+void harness_tail_had(Job *j, uint64_t ns, uint64_t had_ns);
 
 /* Moves time to now + ns, and dispatches at each wake-up that the policy asked for, and at the end. */
 void harness_run(Harness *h, uint64_t ns);

@@ -448,6 +448,21 @@ static void naive_entity_tail(PolicyEntity *e, uint64_t now) {
         naive_tail(e);
 }
 
+static void naive_entity_tail_had(PolicyEntity *e, uint64_t ns, uint64_t now) {
+        Policy *p = e->p;
+        uint64_t until = ns_add(p->now, ns);
+
+        if (!naive_tail_is_beside(e))
+                return;
+        advance(p, MIN(until, now));
+        if (!e->draining)
+                return;
+        e->draining = false;
+        advance(p, now);
+        e->draining = true;
+        advance(p, now);
+}
+
 static void naive_entity_drained(PolicyEntity *e, uint64_t now) {
         advance(e->p, now);
         e->draining = false;
@@ -574,6 +589,7 @@ const PolicyOps policy_naive_ops = {
                 .entity_idle = naive_entity_idle,
                 .entity_drained = naive_entity_drained,
                 .entity_tail = naive_entity_tail,
+                .entity_tail_had = naive_entity_tail_had,
                 .device_usage = naive_device_usage,
                 .entity_usage = naive_entity_usage,
                 .entity_wait = naive_entity_wait,

@@ -162,6 +162,19 @@ static void random_node_event(Random *r, Harness *h, const Scenario *s) {
         }
 }
 
+/* Divides time between a tail, if there is one, and those beside it. */
+static void random_division(Random *r, Harness *h, const Scenario *s) {
+        uint64_t most_ns = s->late_percent > 0 ? s->pass_max_ns : ns_sub(h->wake_ns, h->now_ns),
+                 ns = random_log(r, 1, s->pass_max_ns);
+        Job *j = random_job(r, h);
+
+        for (size_t i = 0; i < h->n; i++)
+                if (h->jobs[i]->drain_order > 0 && random_chance(r, 50))
+                        j = h->jobs[i];
+        ns = MIN(ns, most_ns);
+        harness_tail_had(j, ns, random_range(r, 0, ns + ns / 4));
+}
+
 static void random_event(Random *r, Harness *h, const Scenario *s) {
         unsigned what = (unsigned) random_range(r, 0, 99);
 
@@ -191,6 +204,8 @@ static void random_event(Random *r, Harness *h, const Scenario *s) {
                 harness_drained(random_job(r, h));
         else if (what < 28 && s->tails)
                 harness_tail(random_job(r, h));
+        else if (what < 32 && s->tails)
+                random_division(r, h, s);
         else if (what < 60)
                 harness_ready(random_job(r, h));
         else
@@ -265,6 +280,7 @@ static void check_seen(const HarnessSeen *s) {
         assert_true(s->n_contended > n_scenarios);
         assert_true(s->n_stopped > n_scenarios);
         assert_true(s->n_tails > n_scenarios);
+        assert_true(s->n_divided > n_scenarios / 8);
         assert_true(s->n_awaited > n_scenarios);
         assert_true(s->n_many_idle > 0);
         assert_true(s->n_came_back > n_scenarios / 4);
@@ -297,14 +313,15 @@ static void test_random(void **state) {
                 all.n_came_back += s.n_came_back;
                 all.n_awaited += s.n_awaited;
                 all.n_stand += s.n_stand;
+                all.n_divided += s.n_divided;
         }
         print_message("dispatched %" PRIu64 ", grants %" PRIu64 ", preempted %" PRIu64 ", owed %" PRIu64
                       ", lingered %" PRIu64 ", contended %" PRIu64 ", many idle %" PRIu64 ", stopped %" PRIu64
                       ", guaranteed %" PRIu64 ", kept %" PRIu64 ", tails %" PRIu64 ", came back %" PRIu64
-                      ", awaited %" PRIu64 ", standing %" PRIu64 "\n",
+                      ", awaited %" PRIu64 ", standing %" PRIu64 ", divided %" PRIu64 "\n",
                         all.n_dispatched, all.n_grants, all.n_preempted, all.n_owed, all.n_lingered, all.n_contended,
                         all.n_many_idle, all.n_stopped, all.n_guaranteed, all.n_kept, all.n_tails, all.n_came_back,
-                        all.n_awaited, all.n_stand);
+                        all.n_awaited, all.n_stand, all.n_divided);
         if (ops != &policy_tree_ops) {
                 check_seen(&all);
                 return;
@@ -318,6 +335,7 @@ static void test_random(void **state) {
         assert_true(all.n_guaranteed > n_scenarios / 2);
         assert_true(all.n_kept > n_scenarios / 2);
         assert_true(all.n_tails > n_scenarios);
+        assert_true(all.n_divided > n_scenarios / 8);
         assert_true(all.n_came_back > n_scenarios);
         assert_true(all.n_awaited > n_scenarios);
         assert_true(all.n_stand > n_scenarios / 4);
