@@ -17,7 +17,9 @@
 #include "lease.h"
 #include "levels.h"
 #include "observer.h"
+#include "overlaps.h"
 #include "quick.h"
+#include "review.h"
 #include "rota.h"
 #include "stall.h"
 #include "suspended.h"
@@ -244,6 +246,8 @@ void arbiter_grant(void *owner, const PolicyGrant *grant, void *userdata) {
 
         if (e->told_ready && (e->grant.verdict == VERDICT_RUN || e->carried_out == VERDICT_RUN))
                 e->tail_awaited = grant->verdict == VERDICT_HOLD;
+        if (grant->verdict == VERDICT_RUN)
+                overlaps_forget(e);
         e->grant = *grant;
         entity_words_changed(e);
 }
@@ -294,6 +298,8 @@ static void write_runs(Device *d) {
                 e->changed_next = NULL;
         }
         d->changed = NULL;
+        if (d->overlaps)
+                overlaps_note_runner(d);
 }
 
 /* --- states --- */
@@ -373,32 +379,6 @@ static void device_settle(Device *d, uint64_t now) {
         }
 }
 
-/* --- how far holds reach --- */
-
-static uint64_t entity_review_at(const Entity *e) {
-        uint64_t tail_at = MIN(e->tail_look_at, e->tail_until), held_at = MIN(e->review_at, e->overdue.look_at);
-
-        return MIN(tail_at, held_at);
-}
-
-static void device_review(Device *d, uint64_t now) {
-        Entity *e, *tmp;
-
-        d->review_at = NSEC_INFINITY;
-        DL_FOREACH_SAFE2(d->reviewed, e, tmp, reviewed_next) {
-                if (ladder_review(e, now))
-                        entity_words_changed(e);
-                observers_entity_reviewed(e, now);
-                tail_review(e, now);
-                uint64_t at = entity_review_at(e);
-                d->review_at = MIN(d->review_at, at);
-                if (at == NSEC_INFINITY) {
-                        e->reviewed = false;
-                        DL_DELETE2(d->reviewed, e, reviewed_prev, reviewed_next);
-                }
-        }
-}
-
 /* --- turns --- */
 
 static void device_arm(Device *d) {
@@ -409,6 +389,7 @@ static void device_arm(Device *d) {
         at = MIN(at, d->account.at);
         at = MIN(at, d->rota_at);
         at = MIN(at, d->forecast_at);
+        at = MIN(at, d->overlap_at);
 
         due_set(&d->due, at);
 }
@@ -458,6 +439,8 @@ static void device_decide(Device *d) {
                 now = now_ns();
         }
         device_note_cause(d, now);
+        overlaps_look(d, now);
+        d->decided_at = now;
         uint64_t at = d->ops->dispatch(d->policy, now);
         d->dispatch_at = at == NSEC_INFINITY ? at : MAX(at, now + ARBITER_TIMER_MIN_NS);
         if (levels_count(d))

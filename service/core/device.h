@@ -67,6 +67,7 @@ struct Device {
         Device *decided_next;
 
         Due due;              /* the earliest of the times below */
+        uint64_t decided_at;  /* time of the policy's last decision */
         uint64_t dispatch_at; /* when the policy asked to be dispatched again */
         uint64_t cause_at;    /* of the earliest event since the last decision; NSEC_INFINITY: none */
         uint64_t settle_at;   /* when the state may become QUIET or SOLE */
@@ -82,6 +83,10 @@ struct Device {
         int yields_below;          /* entities of lower priorities yield (forecast.h) */
         int nobody_below;          /* no entity has a priority below this one; POLICY_LEVEL_NONE: not known */
         uint64_t drain_ns;         /* how long tails take: forecast_drained() */
+
+        Entity *overlaps;             /* list, by overlaps_prev/overlaps_next, the first begun first: overlaps.h */
+        const Entity *overlap_runner; /* who runs beside the first of them; NULL: nobody */
+        uint64_t overlap_at;          /* when to divide the time again; NSEC_INFINITY: not */
 
         uint64_t review_at; /* earliest Entity.review_at */
         Costs costs;        /* result of `votes` */

@@ -10,6 +10,7 @@
 #include "crowd.h"
 #include "decision.h"
 #include "hooked.h"
+#include "overlaps.h"
 #include "quick.h"
 #include "resolve.h"
 #include "stall.h"
@@ -113,11 +114,13 @@ static void queue_look_boost(Queue *q, bool ready) {
 }
 
 static void tell_idle(const Queue *q, uint64_t from, uint64_t until, uint64_t now) {
+        overlaps_look(q->device, edge_time(q, from, now));
         q->device->ops->entity_idle(q->entity->policy, edge_time(q, from, now));
         q->device->ops->entity_ready(q->entity->policy, edge_time(q, until, now));
 }
 
 static void tell_run(const Queue *q, uint64_t from, uint64_t until, uint64_t now) {
+        overlaps_look(q->device, edge_time(q, from, now));
         q->device->ops->entity_ready(q->entity->policy, edge_time(q, from, now));
         q->device->ops->entity_idle(q->entity->policy, edge_time(q, until, now));
 }

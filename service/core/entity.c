@@ -11,6 +11,7 @@
 #include "ladder.h"
 #include "nice.h"
 #include "observer.h"
+#include "overlaps.h"
 #include "rota.h"
 #include "share.h"
 #include "suspended.h"
@@ -122,10 +123,12 @@ static void entity_leave_policy(Entity *e) {
                 return;
         if (e->told_ready)
                 d->n_ready--;
-        e->told_ready = e->tail_awaited = false;
-
         uint64_t now = now_ns();
         PolicyUsage u;
+
+        e->told_ready = e->tail_awaited = false;
+        overlaps_end(e, false, now);
+        overlaps_forget_runner(e);
         account_forget(e, now);
         d->ops->entity_usage(e->policy, now, &u);
         usage_add(&e->usage, &u);
@@ -218,6 +221,10 @@ static void entity_update(Entity *e, uint64_t at) {
         bool ready = e->n_ready > 0;
         if (ready == e->told_ready)
                 return;
+        if (e->overlaps && !ready)
+                overlaps_end(e, e->n_tails == 0, at);
+        else
+                overlaps_look(d, at);
         e->told_ready = ready;
         if (e->forecast.listed)
                 d->forecast_stale = true;

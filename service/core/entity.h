@@ -17,6 +17,7 @@
 #include "device.h"
 #include "estimate.h"
 #include "forecast.h"
+#include "overlap.h"
 #include "policy/policy.h"
 #include "rota.h"
 
@@ -79,6 +80,11 @@ struct Entity {
         uint64_t tail_until; /* of a stopped entity: its tails end then at the latest; else NSEC_INFINITY */
 
         int cpu_priority; /* of its client: nice.h */
+
+        /* overlaps.h */
+        bool overlaps; /* on Device.overlaps */
+        Overlap overlap;
+        Entity *overlaps_prev, *overlaps_next;
 
         struct {
                 bool is;

@@ -72,6 +72,7 @@ struct Queue {
         uint64_t given_wakes;    /* Entity.n_wakes then; UINT64_MAX: another queue of the entity was ready, too */
         bool tail;               /* it is held with launches still in flight: tail.h */
         uint64_t tail_at;        /* since when */
+        uint64_t done;           /* launches completed at the last look beside a tail: overlaps.h */
         uint64_t waits_since_ns; /* since when it has work under a hold verdict; 0: it does not wait */
         uint64_t waited_ns;      /* held_ns when that wait ended: a lower bound for the page's counter */
         uint64_t edge_at_ns;     /* the client's stamp of the last ready edge, until a wait uses it; 0: none */

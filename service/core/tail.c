@@ -8,6 +8,7 @@
 
 #include "client.h"
 #include "ladder.h"
+#include "overlaps.h"
 #include "rota.h"
 #include "tail.h"
 #include "turn.h"
@@ -20,6 +21,7 @@ static void entity_tails_end(Entity *e, uint64_t at) {
         if (!e->policy || !e->tail_awaited)
                 return;
         e->tail_awaited = false;
+        overlaps_end(e, e->n_tails == 0, at);
         e->device->ops->entity_drained(e->policy, at);
         device_note_cause(e->device, at);
         device_touch(e->device);
@@ -107,6 +109,8 @@ void tail_settle(Entity *e, uint64_t now) {
                 entity_tails_end(e, now);
                 return;
         }
+        uint64_t own = ladder_entity_drain(e);
+        overlaps_begin(e, own == PREEMPTION_UNKNOWN ? OVERLAP_UNKNOWN : own);
         if (e->choice.level < LEVEL_DEQUEUE || e->tail_look_at != NSEC_INFINITY)
                 return;
         e->tail_look_ns = MAX(e->device->costs.hold_ns, (uint64_t) TAIL_LOOK_NS);

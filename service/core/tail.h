@@ -15,6 +15,8 @@
  * A stopped process cannot tell when its launches have ended: it is charged for POLICY_TAIL_MAX, or it could avoid
  * charges by being stopped just before they end.
  *
+ * Where somebody runs beside a tail, the time is divided between the two: overlaps.h.
+ *
  * A client that reports too early that it has drained is charged for less than it used, like one that reports idle too
  * early. One that never reports it is charged up to the policy's bound.
  */

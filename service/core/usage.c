@@ -8,6 +8,7 @@
 
 #include "client.h"
 #include "group-totals.h"
+#include "overlaps.h"
 #include "usage.h"
 
 void usage_add(PolicyUsage *sum, const PolicyUsage *add) {
@@ -22,6 +23,7 @@ static void counted_usage(const Entity *e, uint64_t now, PolicyUsage *ret) {
         *ret = e->usage;
         if (e->policy) {
                 PolicyUsage u;
+                overlaps_look(e->device, now);
                 e->device->ops->entity_usage(e->policy, now, &u);
                 usage_add(ret, &u);
         }

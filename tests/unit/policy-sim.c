@@ -69,12 +69,17 @@ static void device_begin(Sim *s, int who) {
         s->end_ns = MIN(done_ns, s->turn_ns);
 }
 
+/* Length of the first of the tenant's launches on the device. */
+static uint64_t tenant_first(const SimTenant *t) {
+        return t->long_every > 0 && t->n_done % t->long_every == t->long_every - 1 ? t->long_ns : t->kernel_ns;
+}
+
 static void device_submit(Sim *s, SimTenant *t) {
         assert(s->tail - s->head < SIM_RING);
         if (s->share_ns == 0)
                 s->ring[s->tail++ % SIM_RING] = (uint8_t) (t - s->tenants);
         if (t->n_on_device++ == 0)
-                t->left_ns = t->kernel_ns;
+                t->left_ns = tenant_first(t);
         if (s->current < 0)
                 device_begin(s, (int) (t - s->tenants));
 }
@@ -99,12 +104,13 @@ static uint64_t tenant_gap(const Sim *s, SimTenant *t) {
 }
 
 static void launch_end(Sim *s, SimTenant *t) {
+        t->n_done++;
+        t->done_at_ns = s->now_ns;
         if (--t->n_on_device > 0)
-                t->left_ns = t->kernel_ns;
+                t->left_ns = tenant_first(t);
         if (s->share_ns == 0)
                 s->head++;
         t->outstanding--;
-        t->n_done++;
         if (in_flight(t) == 0) {
                 t->drained_ns = s->now_ns;
                 t->busy_ns += s->now_ns - t->launched_ns;
@@ -188,6 +194,93 @@ static uint64_t believe(const Sim *s, const SimTenant *t, uint64_t stamp_ns) {
         return CLAMP(stamp_ns, t->seen_ns, s->now_ns);
 }
 
+/* --- tails --- */
+
+/* The tenant whose tail is the first. */
+static SimTenant *overlap_first(Sim *s) {
+        SimTenant *first = NULL;
+
+        for (size_t i = 0; i < s->n; i++) {
+                SimTenant *t = s->tenants + i;
+
+                if (t->overlaps && (!first || t->overlap.since_ns < first->overlap.since_ns))
+                        first = t;
+        }
+        return first;
+}
+
+/* The program's estimate of its launches in flight: their usual length, less the time since the last one ended. */
+static uint64_t tenant_flying(const Sim *s, const SimTenant *t) {
+        uint64_t since_ns = MAX(t->done_at_ns, t->launched_ns),
+                 ns = ns_sub(in_flight(t) * t->mean_ns, s->now_ns - since_ns);
+
+        return t->mean_ns > 0 ? MAX(ns, UINT64_C(1)) : OVERLAP_UNKNOWN;
+}
+
+static void overlap_note_runner(Sim *s) {
+        const SimTenant *t = overlap_first(s), *r;
+        PolicyWait w;
+
+        s->runner = NULL;
+        if (!t || !s->ops->entity_wait(t->entity, &w))
+                return;
+        r = w.runner;
+        if (!r || r == t || !r->told_ready || r->grant.verdict == VERDICT_HOLD)
+                return;
+        s->runner = r;
+        s->runner_done = r->n_done;
+}
+
+/* Divides the time up to `at_ns`. `ended`: the tenant whose tail has ended then; NULL: none. */
+static void overlap_look(Sim *s, const SimTenant *ended, uint64_t at_ns) {
+        const SimTenant *r = s->runner;
+        SimTenant *t = overlap_first(s);
+
+        if (!t)
+                return;
+        uint64_t done_ns = r ? (r->n_done - s->runner_done) * r->mean_ns : 0,
+                 rest_ns = r && in_flight(r) > 0 ? r->mean_ns : 0,
+                 had_ns = overlap_divide(&t->overlap, done_ns, rest_ns, t == ended, at_ns);
+
+        if (r) {
+                s->runner_done = r->n_done;
+                s->ops->entity_tail_had(t->entity, had_ns, at_ns);
+        }
+}
+
+/* The next tail has the device from now on. */
+static void overlap_end(Sim *s, SimTenant *t, uint64_t at_ns) {
+        bool first = t == overlap_first(s);
+        SimTenant *next;
+
+        overlap_look(s, t, at_ns);
+        t->overlaps = false;
+        next = overlap_first(s);
+        if (first && next)
+                overlap_begin(&next->overlap, next->overlap.own_ns, at_ns);
+}
+
+static void tell_drained(Sim *s, SimTenant *t, uint64_t at_ns) {
+        if (t->overlaps)
+                overlap_end(s, t, at_ns);
+        s->ops->entity_drained(t->entity, at_ns);
+}
+
+static void tell_ready(Sim *s, SimTenant *t, uint64_t at_ns) {
+        overlap_look(s, NULL, at_ns);
+        s->ops->entity_ready(t->entity, at_ns);
+}
+
+static void tell_idle(Sim *s, SimTenant *t, uint64_t at_ns) {
+        if (t->overlaps)
+                overlap_end(s, t, at_ns);
+        else
+                overlap_look(s, NULL, at_ns);
+        s->ops->entity_idle(t->entity, at_ns);
+}
+
+/* --- edges, by the service --- */
+
 /* Takes the time that the tenant had launches in flight since the last look. */
 static uint64_t take_flight(Sim *s, SimTenant *t) {
         uint64_t flight_ns = t->busy_ns + (in_flight(t) > 0 ? s->now_ns - t->launched_ns : 0);
@@ -200,7 +293,6 @@ static uint64_t take_flight(Sim *s, SimTenant *t) {
 
 /* Accounts what the service missed of a program that is quicker than the service, as in service/core/edges.c. */
 static void service_look_between(Sim *s, SimTenant *t, bool ready, uint64_t flight_ns) {
-        const PolicyOps *ops = s->ops;
         uint64_t end_ns = ready ? t->launched_ns : t->drained_ns, ran_ns, idle_ns;
 
         if (t->verdict == VERDICT_HOLD || t->drained_ns <= t->since_ns || t->ready_since_ns <= t->since_ns ||
@@ -209,34 +301,33 @@ static void service_look_between(Sim *s, SimTenant *t, bool ready, uint64_t flig
         ran_ns = ready ? ns_sub(flight_ns, s->now_ns - end_ns) : flight_ns;
         idle_ns = ns_sub(end_ns - t->since_ns, ran_ns);
         if (t->told_ready && ready) {
-                ops->entity_idle(t->entity, believe(s, t, end_ns - idle_ns));
-                ops->entity_ready(t->entity, believe(s, t, end_ns));
+                tell_idle(s, t, believe(s, t, end_ns - idle_ns));
+                tell_ready(s, t, believe(s, t, end_ns));
         } else if (t->told_ready) {
                 uint64_t last_ns = MIN(ran_ns, t->drained_ns - t->launched_ns);
 
-                ops->entity_idle(t->entity, believe(s, t, end_ns - last_ns - idle_ns));
-                ops->entity_ready(t->entity, believe(s, t, end_ns - last_ns));
+                tell_idle(s, t, believe(s, t, end_ns - last_ns - idle_ns));
+                tell_ready(s, t, believe(s, t, end_ns - last_ns));
         } else {
                 uint64_t gap_ns = ready ? MIN(idle_ns, end_ns - t->drained_ns) : 0;
 
-                ops->entity_ready(t->entity, believe(s, t, end_ns - gap_ns - ran_ns));
-                ops->entity_idle(t->entity, believe(s, t, end_ns - gap_ns));
+                tell_ready(s, t, believe(s, t, end_ns - gap_ns - ran_ns));
+                tell_idle(s, t, believe(s, t, end_ns - gap_ns));
         }
 }
 
 static void service_look(Sim *s, SimTenant *t) {
-        const PolicyOps *ops = s->ops;
         bool ready = t->outstanding > 0;
         uint64_t flight_ns = take_flight(s, t);
 
         t->dirty = false;
         service_look_between(s, t, ready, flight_ns);
         if (ready && !t->told_ready)
-                ops->entity_ready(t->entity, believe(s, t, t->ready_since_ns));
+                tell_ready(s, t, believe(s, t, t->ready_since_ns));
         else if (!ready && t->told_ready)
-                ops->entity_idle(t->entity, believe(s, t, t->drained_ns));
+                tell_idle(s, t, believe(s, t, t->drained_ns));
         else if (ready && t->verdict == VERDICT_HOLD && in_flight(t) == 0)
-                ops->entity_drained(t->entity, believe(s, t, t->drained_ns));
+                tell_drained(s, t, believe(s, t, t->drained_ns));
         t->told_ready = ready;
         t->seen_ns = t->since_ns = s->now_ns;
 }
@@ -253,22 +344,36 @@ static void service_write(Sim *s, SimTenant *t) {
         }
         if (turned && t->verdict == VERDICT_RUN && t->wait == SIM_AT_GATE)
                 t->at_ns = s->now_ns + s->latencies.write_ns + s->latencies.wake_ns;
-        if (turned && t->verdict == VERDICT_HOLD && in_flight(t) == 0)
+        if (turned && t->verdict == VERDICT_RUN)
+                t->overlaps = false;
+        if (!turned || t->verdict == VERDICT_RUN)
+                return;
+        t->overlaps = in_flight(t) > 0;
+        if (t->overlaps)
+                overlap_begin(&t->overlap, tenant_flying(s, t), s->now_ns);
+        else
                 s->ops->entity_drained(t->entity, s->now_ns);
 }
 
 static bool service_turn(Sim *s) {
+        overlap_look(s, NULL, s->now_ns);
         uint64_t at = s->ops->dispatch(s->policy, s->now_ns);
         bool any = false;
 
         uint64_t soonest = s->now_ns + 20 * NSEC_PER_USEC;
 
-        s->timer_ns = at == NSEC_INFINITY ? at : MAX(at, soonest) + s->latencies.timer_ns;
         for (size_t i = 0; i < s->n; i++)
                 if (s->tenants[i].changed) {
                         any = any || s->tenants[i].grant.verdict == VERDICT_HOLD;
                         service_write(s, s->tenants + i);
                 }
+        overlap_note_runner(s);
+        if (s->runner) {
+                uint64_t look_at = overlap_look_at(&overlap_first(s)->overlap);
+
+                at = MIN(at, look_at);
+        }
+        s->timer_ns = at == NSEC_INFINITY ? at : MAX(at, soonest) + s->latencies.timer_ns;
         return any;
 }
 
@@ -321,6 +426,7 @@ SimTenant *sim_add(Sim *s, SimPattern pattern, uint64_t kernel_ns, PolicySetting
         *t = (SimTenant){
                         .pattern = pattern,
                         .kernel_ns = kernel_ns,
+                        .mean_ns = kernel_ns,
                         .settings = settings,
                         .node = node,
                         .at_ns = s->now_ns + s->n * 7 * NSEC_PER_USEC,

@@ -7,11 +7,12 @@
  *
  * Discrete events in virtual time, no clock. Between a program and the service there is what common/page.h has: a slot
  * with `outstanding`, `waiters`, stamps and a verdict, a dirty mark for each edge, and one wake-up for many of them.
- * The service treats edges as in service/core/edges.c. The device itself counts the truth: how long it worked on each
- * tenant's launches.
+ * The service treats edges as in service/core/edges.c, and tails as in service/core/tail.c. The device itself counts
+ * the truth: how long it worked on each tenant's launches.
  */
 
 #include "policy/policy.h"
+#include "service/core/overlap.h"
 
 #define SIM_TENANTS_MAX 8U
 #define SIM_RING        8192U
@@ -57,7 +58,10 @@ typedef struct SimTenant {
         /* the program's kind */
         SimPattern pattern;
         uint64_t kernel_ns;
-        uint32_t fits; /* launches in the budget fits_of_ns */
+        uint64_t mean_ns;    /* what the program says of a launch's length; 0: nothing */
+        uint64_t long_ns;    /* length of each long_every-th launch */
+        uint32_t long_every; /* 0: all are of kernel_ns */
+        uint32_t fits;       /* launches in the budget fits_of_ns */
         uint64_t fits_of_ns;
         uint64_t begin_ns;
         uint64_t late_ns, late_every_ns; /* one gap in each late_every_ns is longer by late_ns; 0: none */
@@ -83,9 +87,11 @@ typedef struct SimTenant {
         PolicyGrant grant;
         bool changed;
         uint64_t seen_ns, since_ns, flight_ns;
+        bool overlaps; /* it is held, with launches in flight */
+        Overlap overlap;
 
         /* the truth */
-        uint64_t n_done, device_ns;
+        uint64_t n_done, device_ns, done_at_ns;
         uint32_t n_on_device;
         uint64_t left_ns;         /* of the first of them */
         uint64_t longest_wait_ns; /* at the gate, or behind others' launches */
@@ -113,6 +119,8 @@ typedef struct Sim {
         PolicyNode *nodes[SIM_TENANTS_MAX]; /* parents before children */
         size_t n_nodes;
         uint64_t service_ns, timer_ns; /* the service's next wake-up, and its timer; NSEC_INFINITY: none */
+        const SimTenant *runner;       /* beside the tails, as of the last look; NULL: none */
+        uint64_t runner_done;          /* what it had done then */
         uint64_t n_wakes, n_switches;
         int last;
         PolicyDeviceUsage usage;

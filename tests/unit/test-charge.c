@@ -80,6 +80,66 @@ static void test_no_tail(void **state) {
         manager_free(m);
 }
 
+static void set_completed(const Queue *q, uint64_t n, uint32_t mean_ns) {
+        atomic_store(&q->page_slot->completed, n);
+        atomic_store(&q->page_slot->mean_ns, mean_ns);
+}
+
+/* A tail beside another's launches, which runs for 10 ms. The other says that it gets `done` launches of 1 ms done
+ * meanwhile, half of them by the middle. Returns what the tail is charged for. */
+static uint64_t charge_beside(uint32_t mean_ns, uint64_t done, uint32_t others_mean_ns, bool looked_at) {
+        Manager *m = manager_make();
+        Process low = join(m, "/low", 0), high = join(m, "/high", 10);
+        Queue *l = queue(&low, "d", 0), *h = queue(&high, "d", 0);
+
+        set_completed(l, 5, mean_ns);
+        set_completed(h, 7, others_mean_ns);
+        begin(l);
+        begin(h);
+        assert_true(held(l) && l->tail);
+
+        uint64_t begun = now_ns(), ran = used(l).run_ns, highs = used(h).run_ns;
+        own_clock_pass(5 * NSEC_PER_MSEC);
+        set_completed(h, 7 + done / 2, others_mean_ns);
+        if (looked_at) {
+                device_touch(h->device);
+                arbiter_flush(m);
+        }
+        own_clock_pass(5 * NSEC_PER_MSEC);
+        set_completed(h, 7 + done, others_mean_ns);
+        drain(l);
+
+        uint64_t charged = used(l).run_ns - ran, others = used(h).run_ns - highs;
+        assert_in_range(charged + others, 10 * NSEC_PER_MSEC, now_ns() - begun);
+        own_clock_pass(NSEC_PER_MSEC);
+        assert_int_equal(used(l).run_ns, ran + charged);
+        assert_true(used(h).run_ns >= highs + others + NSEC_PER_MSEC);
+        check(m);
+        leave(&low);
+        leave(&high);
+        manager_free(m);
+        return charged;
+}
+
+/* A tail is charged for what its launches can have had beside those of the other. */
+static void test_beside(void **state) {
+        const uint32_t ms = NSEC_PER_MSEC, part = 100 * NSEC_PER_USEC;
+
+        for (unsigned looked_at = 0; looked_at < 2; looked_at++) {
+                /* It waited behind all that the other did. */
+                assert_in_range(charge_beside(part, 10, ms, looked_at), 0, part);
+                /* It had one launch of 5 ms, and the other half of the time, or it and the other took turns. */
+                assert_in_range(charge_beside(5 * ms, 5, ms, looked_at), 4 * ms, 5 * ms + part);
+                /* It says that it had little, and the other had nothing. */
+                assert_in_range(charge_beside(part, 0, ms, looked_at), 9 * ms, 10 * ms + part);
+                /* It does not say what it had. */
+                assert_in_range(charge_beside(0, 4, ms, looked_at), 5 * ms, 6 * ms + part);
+                /* The other does not say what it had, or says impossible things. */
+                assert_in_range(charge_beside(part, 10, 0, looked_at), 10 * ms, 10 * ms + part);
+                assert_in_range(charge_beside(part, UINT64_MAX / 2, UINT32_MAX, looked_at), 0, part);
+        }
+}
+
 /* A tail ends at the client's stamp, but not before the service last looked at the queue. */
 static void test_stamps(void **state) {
         Manager *m = manager_make();
@@ -411,6 +471,7 @@ int main(void) {
         static const struct CMUnitTest tests[] = {
                         cmocka_unit_test(test_tail),
                         cmocka_unit_test(test_no_tail),
+                        cmocka_unit_test(test_beside),
                         cmocka_unit_test(test_stamps),
                         cmocka_unit_test(test_suspended),
                         cmocka_unit_test(test_frozen),
