@@ -328,6 +328,14 @@ static size_t count_ready(const Harness *h, int priority, bool running_only) {
         return n;
 }
 
+static size_t count_may_be_ready(const Harness *h, int priority) {
+        size_t n = 0;
+
+        for (size_t i = 0; i < h->n; i++)
+                n += h->jobs[i]->ready && h->jobs[i]->level == priority;
+        return n;
+}
+
 /* The number of the tier's jobs, or of the jobs above it, for which places may be kept. */
 static size_t count_kept(const Harness *h, int priority, bool above) {
         size_t n = 0;
@@ -421,8 +429,8 @@ static void note_contention(Harness *h) {
         }
         harness_note_crowd(h, highest, count_ready(h, highest, false) > h->config.concurrency);
         h->highest = highest;
-        /* The harness cannot see whether a place is kept. */
-        if (count_ready(h, highest, false) + count_kept(h, highest, false) > h->config.concurrency)
+        /* The harness cannot see whether a place is kept, nor whether a held job with a maximum is stopped. */
+        if (count_may_be_ready(h, highest) + count_kept(h, highest, false) > h->config.concurrency)
                 h->may_be_contended_ns = h->now_ns;
 }
 
