@@ -538,8 +538,13 @@ class Trial:
             self.tokens.append(value[0])
 
     def followed(self, place):
-        """A job that was made there is there."""
-        clients, _, groups = self.look()
+        """A job that was made there is there. What the process has left may go while we look."""
+        try:
+            clients, _, groups = self.look()
+        except dbus.DBusError as e:
+            if not e.name.endswith(".UnknownObject"):
+                raise
+            return False
         parents = {g["Name"]: g["Parent"] for g in groups.values()}
         return all(
             place in (c["Group"], parents.get(c["Group"]) if c["Group"].startswith("job:") else None)

@@ -302,7 +302,7 @@ class Sources(Case):
         "the same, for the user's own groups, clients and queues": owner,
         "user.xsched. of a cgroup that root owns": attribute_of_root,
         "user.xsched. of a cgroup that a user owns": attribute_of_user,
-        "user.xsched.lower. of any cgroup": attribute_that_lowers,
+        "lower. behind user.xsched., of any cgroup": attribute_that_lowers,
         "[X-XSched] of the system's units": unit_file,
         "Environment=, LogExtraFields= of the system's units": unit,
         "units of user managers": user_unit,
