@@ -22,7 +22,16 @@ static void make_plain(char *s) {
                         *s = '?';
 }
 
-/* Not close(): the layer for KFD has one in front of libc's, and a layer may be about to load libxsched here. */
+/* Not close(): the layer for KFD has one in front of libc's, and a layer may be about to load libxsched here. But
+ * ThreadSanitizer has to see that the number is free, or takes its next use for a race. */
+static void close_unseen(int fd) {
+#ifdef __SANITIZE_THREAD__
+        (void) close(fd);
+#else
+        (void) syscall(SYS_close, fd);
+#endif
+}
+
 static void *map_named(const char *name) {
         void *p = MAP_FAILED;
         int fd = memfd_create(name, MFD_CLOEXEC);
@@ -31,7 +40,7 @@ static void *map_named(const char *name) {
                 return NULL;
         if (ftruncate(fd, WHY_PAGE_SIZE) >= 0)
                 p = mmap(NULL, WHY_PAGE_SIZE, PROT_NONE, MAP_PRIVATE, fd, 0);
-        (void) syscall(SYS_close, fd);
+        close_unseen(fd);
         return p == MAP_FAILED ? NULL : p;
 }
 
