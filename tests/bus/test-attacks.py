@@ -228,9 +228,11 @@ class Attacks(Case):
         pending = []
 
         def dump():
-            while len(pending) < 8:
+            """Leaves calls behind, so that the service has some to answer while we look, and while we get no CPU."""
+            while len(pending) < 32:
                 pending.append(self.c.send(NAME, PATH, MANAGER, "Dump"))
-            os.close(self.c.reply(pending.pop(0))[0])
+            while len(pending) > 16:
+                os.close(self.c.reply(pending.pop(0))[0])
 
         self.until_policy(os.SCHED_OTHER, dump)
         while pending:
