@@ -498,3 +498,17 @@ uint64_t sim_alone(SimPattern pattern, uint64_t kernel_ns, const SimLatencies *l
         sim_run(&s, ns);
         return s.tenants[0].n_done;
 }
+
+/* --- both kinds of devices --- */
+
+uint64_t sim_share_ns;
+
+int sim_use_first_come(void **state) {
+        sim_share_ns = 0;
+        return 0;
+}
+
+int sim_use_turns(void **state) {
+        sim_share_ns = 2 * NSEC_PER_MSEC;
+        return 0;
+}

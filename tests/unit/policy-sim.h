@@ -139,3 +139,14 @@ void sim_done(Sim *s);
 
 /* The number of launches that one tenant completes alone and unscheduled in the time. */
 uint64_t sim_alone(SimPattern pattern, uint64_t kernel_ns, const SimLatencies *l, uint64_t ns);
+
+/* A test on both kinds of devices, as two cmocka tests: each finds in sim_share_ns what Sim.share_ns is to be. */
+extern uint64_t sim_share_ns;
+
+int sim_use_first_come(void **state);
+int sim_use_turns(void **state);
+
+#define SIM_IN_BOTH(test)                                                                                              \
+        {#test ", first come, first served", test, sim_use_first_come, NULL, NULL}, {                                  \
+#                test ", device takes turns", test, sim_use_turns, NULL, NULL                                          \
+        }

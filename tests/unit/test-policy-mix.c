@@ -27,7 +27,7 @@
 #define LONG_RUN        (10 * NSEC_PER_SEC)
 #define SHORT_RUN       (4 * NSEC_PER_SEC)
 #define SANITIZED_RUN   (3 * NSEC_PER_SEC / 2)
-#define RUN             (SANITIZED ? SANITIZED_RUN : share_ns > 0 ? SHORT_RUN : LONG_RUN)
+#define RUN             (SANITIZED ? SANITIZED_RUN : sim_share_ns > 0 ? SHORT_RUN : LONG_RUN)
 #define EVERY           (SANITIZED ? 3U : 1U) /* so many pairs, each kind in either place */
 #define TOLERANCE       0.03
 #define QUICK_TOLERANCE 0.05
@@ -56,14 +56,11 @@ static const Kind kinds[] = {
                 {"10ms sync", SIM_SYNC, 10 * MSEC},
 };
 
-/* Length of the device's own turns between programs; 0: it takes launches first come, first served. */
-static uint64_t share_ns;
-
 static Sim sim;
 
 static void begin(void) {
         sim_init(&sim);
-        sim.share_ns = share_ns;
+        sim.share_ns = sim_share_ns;
 }
 
 typedef struct Row {
@@ -406,32 +403,17 @@ static void test_pauses(void **state) {
         }
 }
 
-static int use_first_come(void **state) {
-        share_ns = 0;
-        return 0;
-}
-
-static int use_turns(void **state) {
-        share_ns = 2 * MSEC;
-        return 0;
-}
-
-#define IN_BOTH(test)                                                                                                  \
-        {#test ", first come, first served", test, use_first_come, NULL, NULL}, {                                      \
-#                test ", device takes turns", test, use_turns, NULL, NULL                                              \
-        }
-
 int main(void) {
         static const struct CMUnitTest tests[] = {
-                        IN_BOTH(test_300_to_100),
-                        IN_BOTH(test_900_to_100),
-                        IN_BOTH(test_three),
-                        IN_BOTH(test_nested),
-                        IN_BOTH(test_max),
-                        IN_BOTH(test_limits_in_limits),
-                        IN_BOTH(test_min),
-                        IN_BOTH(test_pauses),
-                        IN_BOTH(test_min_of_long_kernels),
+                        SIM_IN_BOTH(test_300_to_100),
+                        SIM_IN_BOTH(test_900_to_100),
+                        SIM_IN_BOTH(test_three),
+                        SIM_IN_BOTH(test_nested),
+                        SIM_IN_BOTH(test_max),
+                        SIM_IN_BOTH(test_limits_in_limits),
+                        SIM_IN_BOTH(test_min),
+                        SIM_IN_BOTH(test_pauses),
+                        SIM_IN_BOTH(test_min_of_long_kernels),
         };
 
         return cmocka_run_group_tests_name("policy-mix", tests, NULL, NULL);

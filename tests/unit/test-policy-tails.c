@@ -52,8 +52,6 @@ static const Kind kinds[] = {
 /* Pauses of programs between their bursts. In the longer ones the lower one works. */
 static const uint64_t gaps_ns[] = {15 * USEC, 4 * MSEC};
 
-static uint64_t share_ns;
-
 static Sim sim;
 
 typedef struct Row {
@@ -64,7 +62,7 @@ typedef struct Row {
 
 static void begin(uint64_t gap_ns) {
         sim_init(&sim);
-        sim.share_ns = share_ns;
+        sim.share_ns = sim_share_ns;
         sim.latencies.gap_ns = gap_ns;
 }
 
@@ -105,7 +103,7 @@ static void tell(bool ok, const char *what, const Row *rows, size_t n) {
 }
 
 static double tolerance(void) {
-        return share_ns > 0 ? IN_TURNS : TOLERANCE;
+        return sim_share_ns > 0 ? IN_TURNS : TOLERANCE;
 }
 
 static void one_below_another(const Kind *low, const Kind *high, uint64_t gap_ns, size_t *failed) {
@@ -226,28 +224,13 @@ static void test_shares_below_another(void **state) {
         assert_int_equal(failed, 0);
 }
 
-static int use_first_come(void **state) {
-        share_ns = 0;
-        return 0;
-}
-
-static int use_turns(void **state) {
-        share_ns = 2 * MSEC;
-        return 0;
-}
-
-#define IN_BOTH(test)                                                                                                  \
-        {#test ", first come, first served", test, use_first_come, NULL, NULL}, {                                      \
-#                test ", device takes turns", test, use_turns, NULL, NULL                                              \
-        }
-
 int main(void) {
         static const struct CMUnitTest tests[] = {
-                        IN_BOTH(test_one_below_another),
-                        IN_BOTH(test_wrong_estimates),
-                        IN_BOTH(test_long_among_short),
-                        IN_BOTH(test_max),
-                        IN_BOTH(test_shares_below_another),
+                        SIM_IN_BOTH(test_one_below_another),
+                        SIM_IN_BOTH(test_wrong_estimates),
+                        SIM_IN_BOTH(test_long_among_short),
+                        SIM_IN_BOTH(test_max),
+                        SIM_IN_BOTH(test_shares_below_another),
         };
 
         return cmocka_run_group_tests_name("policy-tails", tests, NULL, NULL);
