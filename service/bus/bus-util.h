@@ -153,7 +153,7 @@ int bus_get_source(sd_bus *bus, const char *path, const char *interface, const c
                 return bus_append_resolved(reply, &_x->resolved, property);                                            \
         }
 
-/* In a vtable: one, and those of groups and clients. */
+/* In a vtable: one, and those of groups, and of clients and queues. */
 #define BUS_SETTING_PROPERTY(name, type)                                                                               \
         SD_BUS_WRITABLE_PROPERTY(name, type, get_setting, set_setting, 0, BUS_CHANGES | BUS_ANY_USER)
 #define BUS_SETTING_OF_GROUP(arg, KEY, Name, name, field, TYPE, ...)                                                   \

@@ -252,10 +252,9 @@ static const sd_bus_vtable queue_vtable[] = {
                 SD_BUS_PROPERTY("Slot", "u", NULL, offsetof(Queue, slot), BUS_CONST),
                 SD_BUS_PROPERTY("KfdGpuId", "u", NULL, offsetof(Queue, kfd_gpu_id), BUS_CONST),
                 SD_BUS_PROPERTY("KfdQueueId", "u", NULL, offsetof(Queue, kfd_queue_id), BUS_CONST),
-                BUS_SETTING_PROPERTY("Priority", "i"),
-                BUS_SETTING_PROPERTY("Weight", "u"),
-                BUS_SETTING_PROPERTY("Threshold", "u"),
-                BUS_SETTING_PROPERTY("Preemption", "s"),
+                // clang-format off
+                SETTING_ROWS(BUS_SETTING_OF_CLIENT, )
+                // clang-format on
                 SD_BUS_PROPERTY("PolicySource", "s", bus_get_source, offsetof(Queue, resolved.source), BUS_CHANGES),
                 SD_BUS_PROPERTY("Suspended", "b", get_suspended, 0, BUS_CHANGES),
                 SD_BUS_PROPERTY("State", "s", get_state, 0, 0),

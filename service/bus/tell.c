@@ -15,6 +15,8 @@
 /* Time of one turn. */
 #define TURN_NS (50 * NSEC_PER_USEC)
 
+static const char *const settings[] = {SETTING_ROWS(SETTING_OF_CLIENT, ) "PolicySource", NULL};
+
 static int on_turn(sd_event_source *s, void *userdata) {
         Manager *m = userdata;
         uint64_t until = now_ns() + TURN_NS;
@@ -25,8 +27,8 @@ static int on_turn(sd_event_source *s, void *userdata) {
                         break;
                 tell_forget(q);
                 _cleanup_free_ char *path = queue_path(q);
-                (void) sd_bus_emit_properties_changed(calls_bus(m->calls), path, BUS_INTERFACE ".Queue", "Priority",
-                                "Weight", "Threshold", "Preemption", "PolicySource", NULL);
+                (void) sd_bus_emit_properties_changed_strv(
+                                calls_bus(m->calls), path, BUS_INTERFACE ".Queue", (char **) settings);
                 turn_look(m);
         } while (now_ns() < until);
         return sd_event_source_set_enabled(s, m->untold ? SD_EVENT_ON : SD_EVENT_OFF);

@@ -64,6 +64,23 @@ class Attacks(LoweringCase):
         self.agent.hint(self.queue, {"Priority": 255})
         self.check_nothing_won()
 
+    def test_hints_of_policies(self):
+        """A queue shows which of its hints count, and says when they change."""
+        group = self.call("GetGroup", "s", self.client("Group"))
+        given = {"Deadline": 5000, "Laxity": 2000, "Critical": 9, "Utilization": 80, "Active": True}
+        self.c.call(NAME, group, GROUP, "Set", "ta{sv}", 0, lowering.typed(given))
+        shown = lambda path, interface: {k: self.get(k, path, interface) for k in given}
+        self.assertEqual([shown(self.path, CLIENT), shown(self.queue_path, QUEUE)], [given, given])
+        listener = self.connect()
+        listener.match(f"type='signal',member='PropertiesChanged',path='{self.queue_path}'")
+        hints = {"Deadline": 9000, "Laxity": 7000, "Critical": -9, "Utilization": 30}
+        self.agent.hint(self.queue, hints)
+        _, changed, _ = listener.signal("PropertiesChanged").body
+        self.assertEqual({k: changed.get(k) for k in given}, {**given, **hints})
+        self.assertEqual([shown(self.path, CLIENT), shown(self.queue_path, QUEUE)], [given, {**given, **hints}])
+        self.agent.hint(self.queue, {"Deadline": 1, "Laxity": 1, "Critical": 100, "Utilization": 100})
+        self.assertEqual(shown(self.queue_path, QUEUE), given)
+
     def test_hold(self):
         self.agent.hold("idle", 0)
         self.assertEqual(self.client("Priority"), -200)

@@ -219,8 +219,19 @@ class Replay(unittest.TestCase):
         ctl("hint", self.clients[0].pid, "weight=77")
         self.assertEqual(ctl_json("show", self.clients[0].pid)["Weight"], 77)
         queue = next(q["queue"] for q in ctl_json("list-queues") if q["client"] == self.clients[0].row()["client"])
-        ctl("hint", f"queue:{queue}", "priority=-3")
-        self.assertEqual(ctl_json("show", f"queue:{queue}")["Priority"], -3)
+        hints = {
+            "priority=-3": ("Priority", -3),
+            "weight=7": ("Weight", 7),
+            "threshold=2": ("Threshold", 2),
+            "deadline=5ms": ("Deadline", 5000),
+            "laxity=2ms": ("Laxity", 2000),
+            "critical=4": ("Critical", 4),
+            "utilization=30%": ("Utilization", 30),
+            "active=yes": ("Active", True),
+        }
+        ctl("hint", f"queue:{queue}", *hints)
+        shown = ctl_json("show", f"queue:{queue}")
+        self.assertEqual([(k, shown[k]) for k, _ in hints.values()], list(hints.values()))
 
 
 if __name__ == "__main__":
