@@ -48,26 +48,45 @@ static void *replace(void *address, const char *name, const void *caller) {
 }
 
 /* Fails with the message for dlerror(). libc has no such function. */
-static void *not_found(CudaDlsym f, const char *name) {
+static void *not_found(const char *name) {
+        CudaDlsym f = cuda_real_dlsym();
         void *libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
 
-        return libc ? f(libc, name) : NULL;
+        return libc && f ? f(libc, name) : NULL;
 }
 
 /* Called by cuda-thunk.S. All names of libcuda begin like this; the address tells those of other libraries. */
 _hidden_ void *cuda_dlsym(void *handle, const char *name);
 
-void *cuda_dlsym(void *handle, const char *name) {
-        CudaDlsym f = cuda_real_dlsym();
-        void *address = f ? f(handle, name) : NULL;
-
+/* `address`: what the next dlsym() has found. */
+static void *looked_up(void *address, const char *name, const void *caller) {
         if (!address || name[0] != 'c' || name[1] != 'u')
                 return address;
         /* A caller that finds us would have found libcuda, or nothing. */
         CudaEntry ours = cuda_entry_named(name);
         if (address == hook_of(ours))
-                return cuda_is_there() ? address : not_found(f, name);
-        return replace(address, name, __builtin_return_address(0));
+                return cuda_is_there() ? address : not_found(name);
+        return replace(address, name, caller);
+}
+
+void *cuda_dlsym(void *handle, const char *name) {
+        return looked_up(CUDA_CALL(dlsym, CudaDlsym, handle, name), name, __builtin_return_address(0));
+}
+
+/* The same for RTLD_DEFAULT, which also means the libraries that the caller's own was loaded with (RTLD_LOCAL). We do
+ * not see those. What we do not find is left to a call that comes from the caller; and that finds what we have a
+ * function for by our own. */
+typedef struct Found {
+        void *address;
+        bool known;
+} Found;
+
+_hidden_ Found cuda_dlsym_default(const char *name, const void *caller);
+
+Found cuda_dlsym_default(const char *name, const void *caller) {
+        void *address = CUDA_CALL(dlsym, CudaDlsym, RTLD_DEFAULT, name);
+
+        return (Found){.address = looked_up(address, name, caller), .known = address};
 }
 
 typedef CudaResult (*ProcAddress)(const char *name, void **ret, int version, uint64_t flags);

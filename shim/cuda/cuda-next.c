@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 
 #include "common/object-range.h"
+#include "cuda-others.h"
 #include "shim/cuda/cuda-libc.h"
 #include "shim/cuda/cuda-next.h"
 
@@ -38,6 +39,7 @@ typedef struct Library {
         Known known[KNOWN_SIZE];
         CudaAny next[_CUDA_ENTRY_MAX];
         ObjectRange range;
+        ObjectRange other; /* of another vendor's library that comes between ours and libcuda; empty: none */
 } Library;
 
 static _Atomic(Library *) library;
@@ -59,6 +61,17 @@ CudaDlsym cuda_real_dlsym(void) {
         return f;
 }
 
+/* A program gets what it would get without us: when another library is in front of libc's dlsym(), too, we are the
+ * first of them, and that one is the next. Before glibc 2.34 such a library may find libc's as the one behind whatever
+ * its own name leads to, which is ours; it would find itself, and so it is left out. */
+CudaDlsym cuda_next_dlsym(void) {
+        CudaDlsym f = cuda_real_dlsym();
+
+        if (!f || (dlvsym && !dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34")))
+                return f;
+        return (CudaDlsym) (uintptr_t) f(RTLD_NEXT, "dlsym") ?: f;
+}
+
 static CudaResult no_function(void) {
         return CUDA_RESULT_NO_SYMBOL;
 }
@@ -78,13 +91,35 @@ static size_t known_slot(const Library *l, const void *address) {
         return i;
 }
 
-static void note_entry(Library *l, CudaEntry e, void *address) {
-        l->next[e] = (CudaAny) (uintptr_t) (address ?: (void *) (uintptr_t) no_function);
-        if (!address)
-                return;
-        Known *k = &l->known[known_slot(l, address)];
-        if (!k->address)
+static void note_address(Library *l, CudaEntry e, const void *address) {
+        Known *k = address ? &l->known[known_slot(l, address)] : NULL;
+
+        if (k && !k->address)
                 *k = (Known){.address = address, .entry = e};
+}
+
+/* `other`: the function of another vendor's library, which the program would call without us. */
+static void note_entry(Library *l, CudaEntry e, void *address, void *other) {
+        l->next[e] = (CudaAny) (uintptr_t) (other ?: address ?: (void *) (uintptr_t) no_function);
+        note_address(l, e, address);
+        note_address(l, e, other);
+        if (other && l->other.end == 0)
+                (void) object_range_find((uintptr_t) other, &l->other);
+}
+
+/* What we call ourselves is libcuda's. */
+static bool is_helper(CudaEntry e) {
+        static const bool helpers[_CUDA_ENTRY_MAX] = {
+#define HOOKED(name)
+#define COUNTED(name)
+#define HELPER(name) [CUDA_##name] = true,
+#include "shim/cuda/cuda-entries.h"
+#undef HOOKED
+#undef COUNTED
+#undef HELPER
+        };
+
+        return helpers[e];
 }
 
 /* Takes no lock: a thread with the dynamic linker's lock may be waiting for ours. Two threads may do this at once; one
@@ -96,9 +131,11 @@ static Library *find_library(void) {
 
         if (!l)
                 return NULL;
+        bool others = cuda_others_are_there();
         for (CudaEntry e = 0; e < CUDA_dlsym; e++)
-                note_entry(l, e, lookup(handle, names[e]));
-        (void) object_range_find((uintptr_t) l->next[CUDA_cuLaunchKernel], &l->range);
+                note_entry(l, e, lookup(handle, names[e]),
+                                others && !is_helper(e) ? cuda_others_function(lookup, names[e]) : NULL);
+        (void) object_range_find((uintptr_t) ((const struct link_map *) handle)->l_ld, &l->range);
         if (!atomic_compare_exchange_strong(&library, &first, l)) {
                 free(l);
                 return first;
@@ -124,11 +161,15 @@ bool cuda_is_there(void) {
         return find() != NULL;
 }
 
-/* Whether the address is libcuda's and the caller is not: libcuda's own look-ups are left alone. */
-static bool is_given(const Library *l, const void *address, const void *caller) {
-        uintptr_t at = (uintptr_t) address, from = (uintptr_t) caller;
+static bool range_has(const ObjectRange *r, const void *address) {
+        return (uintptr_t) address >= r->begin && (uintptr_t) address < r->end;
+}
 
-        return at >= l->range.begin && at < l->range.end && (from < l->range.begin || from >= l->range.end);
+/* Whether the address is libcuda's, or that of a library in front of it, and the caller is neither: their own look-ups
+ * are left alone. */
+static bool is_given(const Library *l, const void *address, const void *caller) {
+        return (range_has(&l->range, address) || range_has(&l->other, address)) && !range_has(&l->range, caller) &&
+                        !range_has(&l->other, caller);
 }
 
 bool cuda_is_given(const void *address, const void *caller) {
@@ -157,7 +198,7 @@ _hidden_ CudaAny cuda_find_lazily(uint64_t entry);
 
 CudaAny cuda_find_lazily(uint64_t entry) {
         if (entry == CUDA_dlsym) {
-                CudaDlsym f = cuda_real_dlsym();
+                CudaDlsym f = cuda_next_dlsym();
                 if (!f)
                         return (CudaAny) (uintptr_t) no_dlsym;
                 __atomic_store_n(&cuda_next[CUDA_dlsym], (CudaAny) (uintptr_t) f, __ATOMIC_RELAXED);

@@ -56,6 +56,8 @@ bool cuda_is_there(void);
 /* Returns an entry by name; _CUDA_ENTRY_MAX: none. */
 CudaEntry cuda_entry_named(const char *name);
 
-/* Returns libc's own dlsym(); NULL when it has none. */
+/* Returns libc's own dlsym(), for our own look-ups; NULL when it has none. cuda_next_dlsym() returns the one that the
+ * program would call without us. */
 typedef void *(*CudaDlsym)(void *handle, const char *name);
 CudaDlsym cuda_real_dlsym(void);
+CudaDlsym cuda_next_dlsym(void);

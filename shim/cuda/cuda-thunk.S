@@ -60,7 +60,8 @@ cuda_unknown_thunks:
         .size   cuda_unknown_thunks, . - cuda_unknown_thunks
 
         /* Who asks by RTLD_NEXT (-1), or by RTLD_DEFAULT (0) for what is not libcuda's, is known by his return
-         * address, so he gets the real one, which is in the last cell. */
+         * address, so he gets the next one, which is in the last cell. By RTLD_DEFAULT for what is libcuda's, too, if
+         * we do not find it. */
         .globl  dlsym
         .type   dlsym, @function
         .p2align 4
@@ -75,6 +76,17 @@ dlsym:
         jne     1f
         cmpb    $'u', 1(%rsi)
         jne     1f
+        pushq   %rsi
+        .cfi_adjust_cfa_offset 8
+        movq    %rsi, %rdi
+        movq    8(%rsp), %rsi
+        call    cuda_dlsym_default
+        popq    %rsi
+        .cfi_adjust_cfa_offset -8
+        xorl    %edi, %edi
+        testb   %dl, %dl
+        je      1f
+        ret
 2:      jmp     cuda_dlsym
 1:      jmp     *cuda_next + 8 * index_of_dlsym(%rip)
         .cfi_endproc

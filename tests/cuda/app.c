@@ -26,7 +26,8 @@
 
 #include "fake-cuda.h"
 
-#define N 16U
+#define N    16U
+#define MUCH (UINT64_C(1) << 20) /* more than fake-other.c lets anybody have */
 
 #define CHECK(x)                                                                                                       \
         do {                                                                                                           \
@@ -44,6 +45,7 @@ static struct {
         typeof(&cuGraphLaunch) graph;
         typeof(&cuStreamSynchronize) wait;
         typeof(&cuMemcpyDtoHAsync_v2) copy;
+        typeof(&cuMemAlloc_v2) alloc;
 } cu;
 
 static void *triple;
@@ -62,6 +64,7 @@ static void find_functions(const char *how) {
                 cu.graph = cuGraphLaunch;
                 cu.wait = cuStreamSynchronize;
                 cu.copy = cuMemcpyDtoHAsync_v2;
+                cu.alloc = cuMemAlloc_v2;
                 return;
         }
 #define FIND(member, name, plain, flags)                                                                               \
@@ -80,11 +83,12 @@ static void find_functions(const char *how) {
         FIND(graph, "cuGraphLaunch", "cuGraphLaunch", 0);
         FIND(wait, "cuStreamSynchronize", "cuStreamSynchronize", 0);
         FIND(copy, "cuMemcpyDtoHAsync_v2", "cuMemcpyDtoHAsync", 0);
+        FIND(alloc, "cuMemAlloc_v2", "cuMemAlloc", 0);
 }
 
 static uint64_t memory(void) {
         uint64_t p;
-        CHECK(cuMemAlloc_v2(&p, N * sizeof(int)) == 0);
+        CHECK(cu.alloc(&p, N * sizeof(int)) == 0);
         return p;
 }
 
@@ -222,6 +226,7 @@ static void case_errors(void) {
         for (int i = 0; i < 20; i++)
                 printf("no function %d\n", cu.kernel(NULL, 1, 1, 1, N, 1, 1, 0, s, params, NULL));
         printf("good %d %08x\n", launch_on(s, p, 1, 0), sum(p, s));
+        printf("much memory %d\n", cu.alloc(&q, MUCH));
         printf("no name %d %d", cuGetProcAddress_v2("cuNothing", &nothing, 12000, 0, &status), status);
         printf(" %d\n", nothing == NULL);
 
@@ -454,6 +459,7 @@ static void report(void) {
                         "cuLaunchKernel_ptsz",
         };
         static const char tomorrow[] = "cuLaunchOfTomorrow";
+        static const char *const of_others[] = {"fake_other_launches", "fake_other_refused"};
         const char *path = getenv("TEST_COUNTERS");
         uint64_t (*count)(const char *) =
                         (uint64_t(*)(const char *))(uintptr_t) dlsym(RTLD_DEFAULT, "xsched_cuda_count");
@@ -462,6 +468,10 @@ static void report(void) {
         if (!f)
                 return;
         fprintf(f, "launches %lu\ncaptured %lu\n", fake_cuda_launches(), fake_cuda_captured());
+        for (size_t i = 0; i < sizeof(of_others) / sizeof(of_others[0]); i++) {
+                unsigned long (*other)(void) = (unsigned long (*)(void))(uintptr_t) dlsym(RTLD_DEFAULT, of_others[i]);
+                fprintf(f, "%s %lu\n", of_others[i], other ? other() : 0);
+        }
         uint64_t n = 0;
         for (size_t i = 0; count && i < sizeof(launches) / sizeof(launches[0]); i++)
                 n += count(launches[i]);

@@ -28,6 +28,17 @@ SHARE_WITHIN = 0.05
 LINKED = os.environ.get("CUDA_APP_LINKED")
 SEEDS = (1,) if LINKED else (1, 2, 3)
 
+LOCAL = """
+import ctypes, os
+local = ctypes.CDLL(os.environ["CUDA_LOCAL"])
+local.local_find.restype, local.local_error.restype = ctypes.c_void_p, ctypes.c_char_p
+found = [bool(local.local_find(name)) for name in (b"cuMemAlloc_v2", b"cuLaunchKernel", b"cuNothing")]
+print(found, local.local_error(), local.local_init())
+ctypes.CFUNCTYPE(ctypes.c_int)(local.local_find(b"cuCtxSynchronize"))()
+count = getattr(ctypes.CDLL(None), "xsched_cuda_count", None)
+print(count(b"cuCtxSynchronize") if count else "native")
+"""
+
 
 def environment(*preload, libraries=(), **more):
     ours = ("LD_PRELOAD", "LD_LIBRARY_PATH")
@@ -150,16 +161,38 @@ class Changes(unittest.TestCase):
 
     @unittest.skipIf(LINKED, "nothing can be preloaded before a sanitizer")
     def test_beside_somebody_else(self):
-        """Beside another library that shares GPUs, nothing is held, whatever the verdict, and all launches are
-        counted."""
-        native = self.native("proc")
-        env = environment(
-            OTHER, LAYER, libraries=[FAKES], XSCHED_FAKE="track,hold,limit=1", XSCHED_FAKE_REPORT=self.report
-        )
-        output, n = self.run_app(env, "proc")
-        self.assertEqual(output, native[0])
-        self.counted(n, native[1])
-        self.assertFalse(os.path.exists(self.report), "libxsched is not used")
+        """Beside another library that shares GPUs, nothing is held, whatever the verdict, and the other library sees
+        what it sees without us. What comes behind ours is counted."""
+        fake = {"XSCHED_FAKE": "track,hold,limit=1", "XSCHED_FAKE_REPORT": self.report}
+        for how in WAYS:
+            output, alone = self.run_app(environment(OTHER), how)
+            self.assertGreater(alone["fake_other_launches"], 1000)
+            self.assertEqual(alone["fake_other_refused"], 1)
+            for order in ((LAYER, OTHER), (OTHER, LAYER)):
+                with self.subTest(how, order=order):
+                    beside, n = self.run_app(environment(*order, libraries=[FAKES], **fake), how)
+                    self.assertEqual(beside, output)
+                    for name in "launches", "captured", "fake_other_launches", "fake_other_refused":
+                        self.assertEqual(n[name], alone[name], name)
+                    if order[0] == LAYER:
+                        self.counted(n, alone)
+                    self.assertFalse(os.path.exists(self.report), "libxsched is not used")
+
+    @unittest.skipIf(LINKED, "needs a program without libcuda")
+    def test_libcuda_is_local(self):
+        """A library that was loaded with RTLD_LOCAL finds by RTLD_DEFAULT what it was linked with. It gets the layer's
+        functions, and the message for what there is not."""
+
+        def run(*preload):
+            p = subprocess.run(
+                [sys.executable, "-c", LOCAL], env=environment(*preload), capture_output=True, text=True, check=True
+            )
+            return p.stdout.split("\n", 1)
+
+        native, count = run()
+        self.assertEqual(count, "native\n")
+        self.assertEqual(run(LAYER), [native, "1\n"])
+        self.assertTrue(native.startswith("[True, True, False] "), native)
 
     @unittest.skipIf(LINKED, "needs a program without the layer linked in")
     def test_no_cuda_no_cost(self):
