@@ -390,6 +390,7 @@ static void device_arm(Device *d) {
         at = MIN(at, d->rota_at);
         at = MIN(at, d->forecast_at);
         at = MIN(at, d->overlap_at);
+        at = MIN(at, d->save_at);
 
         due_set(&d->due, at);
 }
@@ -455,8 +456,7 @@ static void device_follow_up(Device *d, uint64_t now) {
                 stalls_time(d, now);
         if (!account_rests(&d->account) || d->state == DEVICE_ALONE || d->state == DEVICE_SOLE)
                 account_turn(d, now);
-        if (totals_are_due(d, now))
-                device_save_totals(d, now);
+        device_turn_totals(d, now);
         d->rota_at = d->rotas ? rota_turn(d, now) : NSEC_INFINITY;
         if (d->forecast_stale || now >= d->forecast_at || d->forecast_hold_ns != d->costs.hold_ns)
                 forecast_turn(d, now);

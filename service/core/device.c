@@ -184,6 +184,7 @@ int device_get(Manager *m, const char *id, const char *name, const char *backend
                         .rota_at = NSEC_INFINITY,
                         .forecast_at = NSEC_INFINITY,
                         .overlap_at = NSEC_INFINITY,
+                        .save_at = NSEC_INFINITY,
                         .yields_below = POLICY_LEVEL_NONE,
                         .nobody_below = POLICY_LEVEL_NONE,
                         .account = DEVICE_ACCOUNT_NULL,

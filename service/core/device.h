@@ -95,6 +95,7 @@ struct Device {
         uint64_t handover_ns; /* sum over its entities */
         DeviceAccount account;
         uint64_t saved_at; /* group-totals.h */
+        uint64_t save_at;  /* when that is due again; NSEC_INFINITY: nothing is unsaved */
 
         int level, outside_level; /* levels.h: its own level, as told to the others, and theirs */
         bool level_active, level_counts, others_active, level_told;

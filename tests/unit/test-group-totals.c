@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "service/base/log.h"
 #include "service/core/group-totals.h"
 #include "service/core/observer.h"
 #include "service/core/usage.h"
@@ -172,6 +173,7 @@ static void test_no_room_for_a_copy(void **state) {
 /* --- when the table is written --- */
 
 #define TURN_NS (1 * NSEC_PER_MSEC)
+#define N_MOST  1000U
 
 static void on_saved(Manager *m, uint64_t now_ns, void *userdata) {
         ++*(unsigned *) userdata;
@@ -231,6 +233,61 @@ static void test_pauses(void **state) {
         manager_free(m);
 }
 
+/* A launch that is over before the service hears of it. */
+static void work_unseen(Queue *q) {
+        atomic_store(&q->page_slot->ready_since_ns, now_ns());
+        assert_true(page_slot_begin(q->page_slot) & PAGE_BEGIN_EDGE);
+        atomic_store(&q->page_slot->launched_ns, now_ns());
+        own_clock_pass(TURN_NS);
+        atomic_fetch_add(&q->page_slot->busy_ns, TURN_NS);
+        atomic_store(&q->page_slot->drained_ns, now_ns());
+        assert_true(finish_in_turn(q));
+}
+
+static void check_stream(unsigned n_clients, uint64_t apart_ns) {
+        static const ObserverOps ops = {.totals_saved = on_saved};
+        unsigned n = 0;
+        Manager *m = manager_make();
+        Process p[N_MOST];
+        Queue *q[N_MOST];
+
+        log_set_max_level(LOG_WARNING); /* nothing of each group's end */
+        for (unsigned i = 0; i < n_clients; i++) {
+                char cgroup[32];
+
+                (void) snprintf(cgroup, sizeof(cgroup), "/%u.service", i);
+                p[i] = join(m, cgroup, 0);
+                q[i] = queue(&p[i], "d", 0);
+        }
+        assert_int_equal(observer_add(m, &ops, &n), 0);
+        pass(m, 2 * ARBITER_SETTLE_NS);
+        n = 0;
+        for (uint64_t until = now_ns() + 10 * apart_ns, i = 0; now_ns() < until; i++) {
+                work_unseen(q[i % n_clients]);
+                pass(m, TURN_NS);
+                assert_int_equal(q[0]->device->state, DEVICE_QUIET);
+        }
+        assert_in_range(n, 9, 10);
+        n = 0;
+        pass(m, apart_ns);
+        assert_int_equal(n, 1);
+        for (unsigned i = 0; i < n_clients; i++)
+                assert_saved(q[i]->entity);
+        assert_true(q[0]->entity->saved.run_ns > 0);
+        assert_true(dues_next(&m->dues) == NSEC_INFINITY);
+        for (unsigned i = 0; i < n_clients; i++)
+                leave(&p[i]);
+        manager_free(m);
+}
+
+/* An idle device that hears edges in a stream has the table written as rarely as its entities are many, and once more
+ * when the stream has ended, and then not again. */
+static void test_stream(void **state) {
+        check_stream(2, TOTALS_IDLE_NS + 2 * TOTALS_ENTITY_NS);
+        check_stream(50, TOTALS_IDLE_NS + 50 * TOTALS_ENTITY_NS);
+        check_stream(N_MOST, TOTALS_BUSY_NS);
+}
+
 int main(void) {
         static const struct CMUnitTest tests[] = {
                         cmocka_unit_test(test_no_room_for_a_table),
@@ -238,6 +295,7 @@ int main(void) {
                         cmocka_unit_test(test_another_table),
                         cmocka_unit_test(test_no_room_for_a_copy),
                         cmocka_unit_test(test_pauses),
+                        cmocka_unit_test(test_stream),
         };
 
         (void) signal(SIGXFSZ, SIG_IGN);
