@@ -8,19 +8,23 @@
 #include <sched.h>
 #include <stdatomic.h>
 
+#include "common/signal-mask.h"
 #include "shim/cuda/cuda-capture.h"
 #include "shim/cuda/cuda-next.h"
 
 #define ORIGINS_MAX 64U
 
+/* Each thread has a per-thread default stream of its own, all by the same handle. */
 typedef struct Origin {
         CudaStream stream;
         CudaContext context;
+        const void *thread; /* of a per-thread default stream; NULL: of any other */
 } Origin;
 
 _Atomic uint32_t cuda_n_captures;
 
-static _Atomic uint32_t n_asking;
+static _Thread_local char this_thread __attribute__((tls_model("initial-exec")));
+static _Atomic uint32_t n_asking, n_cig;
 static pthread_mutex_t origins_lock = PTHREAD_MUTEX_INITIALIZER;
 static Origin origins[ORIGINS_MAX];
 static uint32_t n_origins;
@@ -43,23 +47,46 @@ void cuda_ask_end(void) {
         atomic_fetch_sub(&n_asking, 1);
 }
 
-void cuda_capture_begins(CudaStream stream) {
-        CudaContext context = NULL;
+static CudaStream own_default(void) {
+        return (CudaStream) (uintptr_t) CUDA_STREAM_PER_THREAD;
+}
 
-        (void) CUDA_CALL(cuCtxGetCurrent, CudaResult(*)(CudaContext *), &context);
+static Origin origin_of(CudaStream stream, bool per_thread) {
+        Origin o = {.stream = !stream && per_thread ? own_default() : stream};
+
+        if (o.stream == own_default())
+                o.thread = &this_thread;
+        return o;
+}
+
+/* A handler of a signal may jump out of what it interrupts: the lock would stay taken. */
+void cuda_capture_begins(CudaStream stream, bool per_thread) {
+        Origin o = origin_of(stream, per_thread);
+
+        if (CUDA_CALL(cuStreamGetCtx, CudaResult(*)(CudaStream, CudaContext *), o.stream, &o.context) !=
+                        CUDA_RESULT_SUCCESS)
+                o.context = NULL;
+        SIGNALS_BLOCKED;
         (void) pthread_mutex_lock(&origins_lock);
         /* Captures that find no room count for ever. */
         if (n_origins < ORIGINS_MAX)
-                origins[n_origins++] = (Origin){.stream = stream, .context = context};
+                origins[n_origins++] = o;
         atomic_fetch_add(&cuda_n_captures, 1);
         (void) pthread_mutex_unlock(&origins_lock);
         wait_for_askers();
 }
 
-static void drop(CudaStream stream, CudaContext context) {
+static bool is_of(const Origin *o, const Origin *wanted) {
+        return wanted->context ? o->context == wanted->context
+                               : o->stream == wanted->stream && o->thread == wanted->thread;
+}
+
+/* All captures that began on a stream, or on any stream of a context. */
+static void drop(Origin wanted) {
+        SIGNALS_BLOCKED;
         (void) pthread_mutex_lock(&origins_lock);
         for (uint32_t i = 0; i < n_origins;) {
-                if ((!context && origins[i].stream == stream) || (context && origins[i].context == context)) {
+                if (is_of(&origins[i], &wanted)) {
                         origins[i] = origins[--n_origins];
                         atomic_fetch_sub(&cuda_n_captures, 1);
                 } else
@@ -69,23 +96,49 @@ static void drop(CudaStream stream, CudaContext context) {
 }
 
 /* Ask the driver: a failed call may end a capture, or not. */
-void cuda_capture_look(CudaStream stream) {
+void cuda_capture_look(CudaStream stream, bool per_thread) {
+        Origin o = origin_of(stream, per_thread);
         int capturing = 1;
 
-        if (CUDA_CALL(cuStreamIsCapturing, CudaResult(*)(CudaStream, int *), stream, &capturing) ==
+        if (CUDA_CALL(cuStreamIsCapturing, CudaResult(*)(CudaStream, int *), o.stream, &capturing) ==
                                         CUDA_RESULT_SUCCESS &&
                         capturing == 0)
-                drop(stream, NULL);
+                drop(o);
+}
+
+void cuda_capture_cig_begins(void) {
+        atomic_fetch_add(&n_cig, 1);
+        atomic_fetch_add(&cuda_n_captures, 1);
+        wait_for_askers();
+}
+
+void cuda_capture_cig_ended(void) {
+        uint32_t n = atomic_load(&n_cig);
+
+        while (n > 0 && !atomic_compare_exchange_weak(&n_cig, &n, n - 1))
+                ;
+        if (n > 0)
+                atomic_fetch_sub(&cuda_n_captures, 1);
+}
+
+bool cuda_is_captured(CudaStream stream, bool per_thread) {
+        int capturing = 0;
+
+        if (atomic_load(&n_cig) > 0)
+                return true;
+        return CUDA_CALL(cuStreamIsCapturing, CudaResult(*)(CudaStream, int *), origin_of(stream, per_thread).stream,
+                               &capturing) == CUDA_RESULT_SUCCESS &&
+                        capturing != 0;
 }
 
 void cuda_capture_drop_stream(CudaStream stream) {
         if (atomic_load(&cuda_n_captures) > 0)
-                drop(stream, NULL);
+                drop((Origin){.stream = stream});
 }
 
 void cuda_capture_drop_context(CudaContext context) {
         if (context && atomic_load(&cuda_n_captures) > 0)
-                drop(NULL, context);
+                drop((Origin){.context = context});
 }
 
 void cuda_capture_for_ever(void) {
@@ -96,6 +149,7 @@ void cuda_capture_for_ever(void) {
 void cuda_capture_forget(void) {
         origins_lock = (pthread_mutex_t) PTHREAD_MUTEX_INITIALIZER;
         n_origins = 0;
+        atomic_store(&n_cig, 0);
         atomic_store(&cuda_n_captures, 0);
         atomic_store(&n_asking, 0);
 }

@@ -16,9 +16,17 @@
 extern _hidden_ _Atomic uint32_t cuda_n_captures;
 
 /* cuda_capture_begins(): before a call that begins a capture, on the calling thread. cuda_capture_look(): after that
- * call, and after a call that may have ended a capture. */
-void cuda_capture_begins(CudaStream stream);
-void cuda_capture_look(CudaStream stream);
+ * call, and after a call that may have ended a capture. `per_thread`: stream 0 is the per-thread default stream. */
+void cuda_capture_begins(CudaStream stream, bool per_thread);
+void cuda_capture_look(CudaStream stream, bool per_thread);
+
+/* The same for captures into a graphics API (CIG), of which the driver need not tell: until the end of the last one
+ * everything counts as captured. */
+void cuda_capture_cig_begins(void);
+void cuda_capture_cig_ended(void);
+
+/* Whether a launch on the stream is captured. Only to be asked while there are captures. */
+bool cuda_is_captured(CudaStream stream, bool per_thread);
 
 /* A stream, or all streams of a context, are destroyed: their captures have ended. */
 void cuda_capture_drop_stream(CudaStream stream);

@@ -308,31 +308,57 @@ HOOK(cuGreenCtxDestroy, (void *green)) {
 
 /* --- captures --- */
 
-#define BEGINS_CAPTURE(name, PARAMS, TYPES, ...)                                                                       \
+#define BEGINS_CAPTURE(name, PER_THREAD, PARAMS, TYPES, ...)                                                           \
         HOOK(name, PARAMS) {                                                                                           \
-                cuda_capture_begins(stream);                                                                           \
+                cuda_capture_begins(stream, PER_THREAD);                                                               \
                 CudaResult r = NEXT(name, TYPES, __VA_ARGS__);                                                         \
-                cuda_capture_look(stream);                                                                             \
+                cuda_capture_look(stream, PER_THREAD);                                                                 \
                 return r;                                                                                              \
         }
+/* The function, and the one for which stream 0 is the per-thread default stream. */
+#define BEGINS_CAPTURES(name, ...)                                                                                     \
+        BEGINS_CAPTURE(name, false, __VA_ARGS__)                                                                       \
+        BEGINS_CAPTURE(name##_ptsz, true, __VA_ARGS__)
 #define GRAPH_PARAMS                                                                                                   \
         (CudaStream stream, CudaGraph graph, const void *dependencies, const void *data, size_t n, int mode)
-#define GRAPH_TYPES (CudaStream, CudaGraph, const void *, const void *, size_t, int)
-BEGINS_CAPTURE(cuStreamBeginCapture, (CudaStream stream), (CudaStream), stream)
-BEGINS_CAPTURE(cuStreamBeginCapture_ptsz, (CudaStream stream), (CudaStream), stream)
-BEGINS_CAPTURE(cuStreamBeginCapture_v2, (CudaStream stream, int mode), (CudaStream, int), stream, mode)
-BEGINS_CAPTURE(cuStreamBeginCapture_v2_ptsz, (CudaStream stream, int mode), (CudaStream, int), stream, mode)
-BEGINS_CAPTURE(cuStreamBeginCaptureToGraph, GRAPH_PARAMS, GRAPH_TYPES, stream, graph, dependencies, data, n, mode)
-BEGINS_CAPTURE(cuStreamBeginCaptureToGraph_ptsz, GRAPH_PARAMS, GRAPH_TYPES, stream, graph, dependencies, data, n, mode)
+#define GRAPH_TYPES      (CudaStream, CudaGraph, const void *, const void *, size_t, int)
+#define RECAPTURE_PARAMS (CudaStream stream, int mode, CudaGraph graph, void *callback, void *userdata)
+#define RECAPTURE_TYPES  (CudaStream, int, CudaGraph, void *, void *)
+BEGINS_CAPTURES(cuStreamBeginCapture, (CudaStream stream), (CudaStream), stream)
+BEGINS_CAPTURES(cuStreamBeginCapture_v2, (CudaStream stream, int mode), (CudaStream, int), stream, mode)
+BEGINS_CAPTURES(cuStreamBeginCaptureToGraph, GRAPH_PARAMS, GRAPH_TYPES, stream, graph, dependencies, data, n, mode)
+BEGINS_CAPTURES(cuStreamBeginRecaptureToGraph, RECAPTURE_PARAMS, RECAPTURE_TYPES, stream, mode, graph, callback,
+                userdata)
 
-#define ENDS_CAPTURE(name)                                                                                             \
+#define ENDS_CAPTURE(name, PER_THREAD)                                                                                 \
         HOOK(name, (CudaStream stream, CudaGraph * ret)) {                                                             \
                 CudaResult r = NEXT(name, (CudaStream, CudaGraph *), stream, ret);                                     \
-                cuda_capture_look(stream);                                                                             \
+                cuda_capture_look(stream, PER_THREAD);                                                                 \
                 return r;                                                                                              \
         }
-ENDS_CAPTURE(cuStreamEndCapture)
-ENDS_CAPTURE(cuStreamEndCapture_ptsz)
+ENDS_CAPTURE(cuStreamEndCapture, false)
+ENDS_CAPTURE(cuStreamEndCapture_ptsz, true)
+
+#define BEGINS_CIG(name)                                                                                               \
+        HOOK(name, (CudaStream stream, void *params)) {                                                                \
+                cuda_capture_cig_begins();                                                                             \
+                CudaResult r = NEXT(name, (CudaStream, void *), stream, params);                                       \
+                if (r != CUDA_RESULT_SUCCESS)                                                                          \
+                        cuda_capture_cig_ended();                                                                      \
+                return r;                                                                                              \
+        }
+BEGINS_CIG(cuStreamBeginCaptureToCig)
+BEGINS_CIG(cuStreamBeginCaptureToCig_ptsz)
+
+#define ENDS_CIG(name)                                                                                                 \
+        HOOK(name, (CudaStream stream)) {                                                                              \
+                CudaResult r = NEXT(name, (CudaStream), stream);                                                       \
+                if (r == CUDA_RESULT_SUCCESS)                                                                          \
+                        cuda_capture_cig_ended();                                                                      \
+                return r;                                                                                              \
+        }
+ENDS_CIG(cuStreamEndCaptureToCig)
+ENDS_CIG(cuStreamEndCaptureToCig_ptsz)
 
 /* --- which hook is for which function --- */
 

@@ -39,7 +39,8 @@ cuda_hook_\name:
 #define HELPER(name)  skipped;
 #include "shim/cuda/cuda-entries.h"
 
-        /* In front of functions that are not in the list: cuda-unknown.c gives them out. 32 bytes each. */
+        /* In front of functions that are not in the list: cuda-unknown.c gives them out. 32 bytes each. The last ones
+         * are for what begins a capture. */
         .set index_of_dlsym, index
         .hidden cuda_unknown_thunks
         .globl  cuda_unknown_thunks
@@ -51,6 +52,16 @@ cuda_unknown_thunks:
         .p2align 5
         .cfi_startproc
         endbr64
+        lock incq cuda_unknown_counts + 8 * unknown(%rip)
+        jmp     *cuda_unknown_next + 8 * unknown(%rip)
+        .cfi_endproc
+        .set unknown, unknown + 1
+        .endr
+        .rept 4
+        .p2align 5
+        .cfi_startproc
+        endbr64
+        lock incl cuda_n_captures(%rip)
         lock incq cuda_unknown_counts + 8 * unknown(%rip)
         jmp     *cuda_unknown_next + 8 * unknown(%rip)
         .cfi_endproc

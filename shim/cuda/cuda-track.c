@@ -442,16 +442,6 @@ void cuda_track_make_queue(CudaStream stream) {
                 (void) cuda_queue_get(stream, false, &track_ops);
 }
 
-static bool is_captured(CudaStream stream, bool per_thread) {
-        int capturing = 0;
-
-        if (!stream && per_thread)
-                stream = (CudaStream) (uintptr_t) CUDA_STREAM_PER_THREAD;
-        return CUDA_CALL(cuStreamIsCapturing, CudaResult(*)(CudaStream, int *), stream, &capturing) ==
-                        CUDA_RESULT_SUCCESS &&
-                        capturing != 0;
-}
-
 static void launch_begin(const CudaWork *w, bool wait, CudaLaunch *ret) {
         CudaStream stream = w->stream;
         bool per_thread = w->per_thread;
@@ -459,7 +449,7 @@ static void launch_begin(const CudaWork *w, bool wait, CudaLaunch *ret) {
         *ret = (CudaLaunch){.timed = CUDA_TIMED,
                         .stream = !stream && per_thread ? (CudaStream) (uintptr_t) CUDA_STREAM_PER_THREAD : stream};
         if (unlikely(atomic_load_explicit(&cuda_n_captures, memory_order_relaxed) > 0) &&
-                        is_captured(stream, per_thread))
+                        cuda_is_captured(stream, per_thread))
                 return;
 
         cuda_count(w->entry);

@@ -24,32 +24,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "fake-cuda.h"
+#include "app.h"
 
-#define N    16U
-#define MUCH (UINT64_C(1) << 20) /* more than fake-other.c lets anybody have */
-
-#define CHECK(x)                                                                                                       \
-        do {                                                                                                           \
-                if (!(x)) {                                                                                            \
-                        fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #x);                                        \
-                        _exit(1);                                                                                      \
-                }                                                                                                      \
-        } while (0)
-
-static struct {
-        typeof(&cuLaunchKernel) kernel, kernel_ptsz;
-        typeof(&cuLaunchKernelEx) kernel_ex;
-        typeof(&cuLaunchOfTomorrow) tomorrow; /* a symbol that the layer does not have is not seen: not when linked */
-        typeof(&cuLaunchCooperativeKernelMultiDevice) multi;
-        typeof(&cuGraphLaunch) graph;
-        typeof(&cuStreamSynchronize) wait;
-        typeof(&cuMemcpyDtoHAsync_v2) copy;
-        typeof(&cuMemAlloc_v2) alloc;
-} cu;
-
-static void *triple;
-static struct Context *context;
+AppFunctions cu;
+void *triple;
+struct Context *context;
 
 static void find_functions(const char *how) {
         void *library = dlopen("libcuda.so.1", RTLD_NOW), *f;
@@ -79,6 +58,7 @@ static void find_functions(const char *how) {
         FIND(kernel_ptsz, "cuLaunchKernel_ptsz", "cuLaunchKernel", 2);
         FIND(kernel_ex, "cuLaunchKernelEx", "cuLaunchKernelEx", 0);
         FIND(tomorrow, "cuLaunchOfTomorrow", "cuLaunchOfTomorrow", 0);
+        FIND(capture_of_tomorrow, "cuStreamBeginCaptureOfTomorrow", "cuStreamBeginCaptureOfTomorrow", 0);
         FIND(multi, "cuLaunchCooperativeKernelMultiDevice", "cuLaunchCooperativeKernelMultiDevice", 0);
         FIND(graph, "cuGraphLaunch", "cuGraphLaunch", 0);
         FIND(wait, "cuStreamSynchronize", "cuStreamSynchronize", 0);
@@ -86,20 +66,20 @@ static void find_functions(const char *how) {
         FIND(alloc, "cuMemAlloc_v2", "cuMemAlloc", 0);
 }
 
-static uint64_t memory(void) {
+uint64_t memory(void) {
         uint64_t p;
         CHECK(cu.alloc(&p, N * sizeof(int)) == 0);
         return p;
 }
 
-static int launch_on(FakeStream s, uint64_t p, int k, uint64_t ns) {
+int launch_on(FakeStream s, uint64_t p, int k, uint64_t ns) {
         int *a = (int *) (uintptr_t) p;
         unsigned n = N;
         void *params[] = {&a, &k, &n, &ns};
         return cu.kernel(triple, 1, 1, 1, N, 1, 1, 0, s, params, NULL);
 }
 
-static unsigned sum(uint64_t p, FakeStream s) {
+unsigned sum(uint64_t p, FakeStream s) {
         int a[N];
         unsigned sum = 0;
         CHECK(cu.copy(a, p, sizeof(a), s) == 0);
@@ -109,7 +89,7 @@ static unsigned sum(uint64_t p, FakeStream s) {
         return sum;
 }
 
-static FakeStream stream(void) {
+FakeStream stream(void) {
         struct Stream *s;
         CHECK(cuStreamCreate(&s, 1) == 0);
         return s;
@@ -192,29 +172,6 @@ static void case_threads(void) {
         }
 }
 
-/* In global mode: a query at the wrong moment invalidates it. */
-static void case_captures(void) {
-        FakeStream s = stream(), beside = stream();
-        uint64_t p = memory(), q = memory();
-
-        for (int round = 0; round < 20; round++) {
-                struct Graph *g, *run;
-                CHECK(launch_on(beside, q, round, 300000) == 0);
-                CHECK(launch_on(s, p, round, 100000) == 0);
-                CHECK(cuStreamBeginCapture_v2(s, 0) == 0);
-                for (int i = 0; i < 10; i++) {
-                        CHECK(launch_on(s, p, i, 0) == 0);
-                        CHECK(launch_on(beside, q, i, 100000) == 0);
-                        CHECK(cu.wait(beside) == 0); /* the layer may look while the other stream captures */
-                }
-                CHECK(cuStreamEndCapture(s, &g) == 0);
-                CHECK(cuGraphInstantiateWithFlags(&run, g, 0) == 0);
-                for (int i = 0; i < 5; i++)
-                        CHECK(cu.graph(run, s) == 0);
-        }
-        printf("captured %08x beside %08x\n", sum(p, s), sum(q, beside));
-}
-
 static void case_errors(void) {
         FakeStream s = stream();
         uint64_t p = memory(), q = memory(), ns = 0;
@@ -265,38 +222,6 @@ static void case_primary(void) {
         }
         CHECK(cuCtxSynchronize() == 0);
         printf("primary %08x %08x\n", sum(p, s), sum(other, NULL));
-}
-
-/* Each on a stream of its own, all the time. */
-static void *capturing_main(void *userdata) {
-        FakeStream s = userdata;
-        uint64_t p = memory();
-
-        CHECK(cuCtxSetCurrent(context) == 0);
-        for (int round = 0; round < 50; round++) {
-                struct Graph *g, *run;
-                CHECK(launch_on(s, p, round, 0) == 0);
-                CHECK(cuStreamBeginCapture_v2(s, 0) == 0);
-                for (int i = 0; i < 3; i++)
-                        CHECK(launch_on(s, p, i, 0) == 0);
-                CHECK(cuStreamEndCapture(s, &g) == 0);
-                CHECK(cuGraphInstantiateWithFlags(&run, g, 0) == 0);
-                CHECK(cu.graph(run, s) == 0);
-        }
-        return (void *) (uintptr_t) p;
-}
-
-static void case_capturers(void) {
-        pthread_t t[3];
-        FakeStream s[3] = {stream(), stream(), stream()};
-        void *p;
-
-        for (int i = 0; i < 3; i++)
-                CHECK(pthread_create(&t[i], NULL, capturing_main, s[i]) == 0);
-        for (int i = 0; i < 3; i++) {
-                CHECK(pthread_join(t[i], &p) == 0);
-                printf("capturer %d %08x\n", i, sum((uintptr_t) p, s[i]));
-        }
 }
 
 static struct Event *asked;
@@ -418,6 +343,7 @@ static void case_unknown(void) {
         for (unsigned i = 0; cu.tomorrow && i < 7; i++)
                 CHECK(cu.tomorrow(s, triple, params) == 0);
         printf("unknown: %u\n", cu.tomorrow ? sum(p, s) : 0);
+        case_unknown_captures();
 }
 
 static void case_fork(void) {
@@ -441,6 +367,9 @@ static const struct {
                 {"threads", case_threads},
                 {"captures", case_captures},
                 {"capturers", case_capturers},
+                {"per-thread-captures", case_per_thread_captures},
+                {"recaptures", case_recaptures},
+                {"cig", case_cig},
                 {"primary", case_primary},
                 {"errors", case_errors},
                 {"destroy", case_destroy},

@@ -213,6 +213,7 @@ API int cuStreamCreate(Stream **ret, unsigned flags) {
                 return INVALID_CONTEXT;
         Stream *s = calloc(1, sizeof(*s));
         fake_stream_start(s, fake_current);
+        s->blocking = !(flags & 1);
         pthread_mutex_lock(&fake_lock);
         s->next = fake_current->streams;
         fake_current->streams = s;

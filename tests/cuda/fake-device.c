@@ -98,6 +98,7 @@ Stream *fake_stream_of(FakeStream handle, bool per_thread) {
                 if (!own_stream) {
                         own_stream = calloc(1, sizeof(*own_stream));
                         fake_stream_start(own_stream, fake_current);
+                        own_stream->blocking = true;
                 }
                 return own_stream;
         }

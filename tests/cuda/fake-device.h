@@ -24,6 +24,7 @@ enum {
         NOT_PERMITTED = 800,
         CAPTURE_UNSUPPORTED = 900,
         CAPTURE_INVALIDATED = 901,
+        CAPTURE_IMPLICIT = 906,
 };
 
 typedef enum OpKind {
@@ -77,6 +78,8 @@ typedef struct Stream {
         Graph *capture;
         int capture_mode;
         bool spoiled;
+        bool cig;      /* it captures into a graphics API, and does not say so */
+        bool blocking; /* the legacy default stream waits for it */
         struct Stream *next;
 } Stream;
 
@@ -86,6 +89,7 @@ typedef struct Context {
         bool has_legacy;
         int n_users; /* of a primary one */
         Stream *streams;
+        int n_blocking_captures;
         FakeChannels channels;
 } Context;
 

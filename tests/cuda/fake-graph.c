@@ -35,26 +35,45 @@ API int cuThreadExchangeStreamCaptureMode(int *mode) {
         return SUCCESS;
 }
 
+/* The legacy default stream would take part in captures on streams that it waits for. */
 API int cuStreamIsCapturing(FakeStream handle, int *ret) {
         ENTER;
         Stream *s = fake_stream_of(handle, false);
         if (!s)
                 return INVALID_CONTEXT;
         pthread_mutex_lock(&fake_lock);
-        *ret = s->capture != NULL;
+        bool implicit = s == &s->context->legacy && s->context->n_blocking_captures > 0;
+        *ret = s->capture && !s->cig;
         pthread_mutex_unlock(&fake_lock);
-        return SUCCESS;
+        return implicit ? CAPTURE_IMPLICIT : SUCCESS;
 }
 
 /* In global mode, or in relaxed mode. */
 static int begin(Stream *s, Graph *g, int mode) {
+        if (!s)
+                return INVALID_CONTEXT;
         pthread_mutex_lock(&fake_lock);
         s->capture = g;
         s->spoiled = false;
         s->capture_mode = mode;
         n_global_captures += mode != RELAXED;
+        s->context->n_blocking_captures += s->blocking;
         pthread_mutex_unlock(&fake_lock);
         return SUCCESS;
+}
+
+static int end(Stream *s, Graph **ret) {
+        if (!s)
+                return INVALID_CONTEXT;
+        pthread_mutex_lock(&fake_lock);
+        *ret = s->spoiled ? NULL : s->capture;
+        int r = s->spoiled ? CAPTURE_INVALIDATED : SUCCESS;
+        s->capture = NULL;
+        s->spoiled = s->cig = false;
+        n_global_captures -= s->capture_mode != RELAXED;
+        s->context->n_blocking_captures -= s->blocking;
+        pthread_mutex_unlock(&fake_lock);
+        return r;
 }
 
 static Graph *graph_new(void) {
@@ -64,9 +83,48 @@ static Graph *graph_new(void) {
         return g;
 }
 
-API int cuStreamBeginCapture_v2(Stream *s, int mode) {
+API int cuStreamBeginCapture_v2(FakeStream handle, int mode) {
         ENTER;
-        return begin(s, graph_new(), mode);
+        return begin(fake_stream_of(handle, false), graph_new(), mode);
+}
+
+API int cuStreamBeginCapture_v2_ptsz(FakeStream handle, int mode) {
+        ENTER;
+        return begin(fake_stream_of(handle, true), graph_new(), mode);
+}
+
+/* A function that the layer does not know. */
+API int cuStreamBeginCaptureOfTomorrow(FakeStream handle, const void *parameters, int mode) {
+        ENTER;
+        return begin(fake_stream_of(handle, false), graph_new(), mode);
+}
+
+/* The graph takes over what is captured, and nothing is compared with what it had. */
+API int cuStreamBeginRecaptureToGraph(FakeStream handle, int mode, Graph *g, int (*callback)(void), void *userdata) {
+        ENTER;
+        g->first = NULL;
+        g->last = &g->first;
+        return begin(fake_stream_of(handle, false), g, mode);
+}
+
+/* What is captured for a graphics API is done when that captures no more. */
+API int cuStreamBeginCaptureToCig(FakeStream handle, void *parameters) {
+        ENTER;
+        Stream *s = fake_stream_of(handle, false);
+        int r = begin(s, graph_new(), RELAXED);
+        if (r == SUCCESS)
+                s->cig = true;
+        return r;
+}
+
+static int submit_all(Stream *s, const Graph *g);
+
+API int cuStreamEndCaptureToCig(FakeStream handle) {
+        ENTER;
+        Stream *s = fake_stream_of(handle, false);
+        Graph *g;
+        int r = end(s, &g);
+        return r == SUCCESS ? submit_all(s, g) : r;
 }
 
 API int cuStreamBeginCaptureToGraph(
@@ -75,16 +133,14 @@ API int cuStreamBeginCaptureToGraph(
         return begin(s, g, mode);
 }
 
-API int cuStreamEndCapture(Stream *s, Graph **ret) {
+API int cuStreamEndCapture(FakeStream handle, Graph **ret) {
         ENTER;
-        pthread_mutex_lock(&fake_lock);
-        *ret = s->spoiled ? NULL : s->capture;
-        int r = s->spoiled ? CAPTURE_INVALIDATED : SUCCESS;
-        s->capture = NULL;
-        s->spoiled = false;
-        n_global_captures -= s->capture_mode != RELAXED;
-        pthread_mutex_unlock(&fake_lock);
-        return r;
+        return end(fake_stream_of(handle, false), ret);
+}
+
+API int cuStreamEndCapture_ptsz(FakeStream handle, Graph **ret) {
+        ENTER;
+        return end(fake_stream_of(handle, true), ret);
 }
 
 API int cuGraphInstantiateWithFlags(Graph **ret, Graph *g, uint64_t flags) {

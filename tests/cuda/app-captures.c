@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Captures, in all the ways that there are: see app.c
+ */
+
+#include <pthread.h>
+
+#include "app.h"
+
+#define PER_THREAD ((FakeStream) (uintptr_t) 2)
+
+/* In global mode: a query at the wrong moment invalidates it. */
+void case_captures(void) {
+        FakeStream s = stream(), beside = stream();
+        uint64_t p = memory(), q = memory();
+
+        for (int round = 0; round < 20; round++) {
+                struct Graph *g, *run;
+                CHECK(launch_on(beside, q, round, 300000) == 0);
+                CHECK(launch_on(s, p, round, 100000) == 0);
+                CHECK(cuStreamBeginCapture_v2(s, 0) == 0);
+                for (int i = 0; i < 10; i++) {
+                        CHECK(launch_on(s, p, i, 0) == 0);
+                        CHECK(launch_on(beside, q, i, 100000) == 0);
+                        CHECK(cu.wait(beside) == 0); /* the layer may look while the other stream captures */
+                }
+                CHECK(cuStreamEndCapture(s, &g) == 0);
+                CHECK(cuGraphInstantiateWithFlags(&run, g, 0) == 0);
+                for (int i = 0; i < 5; i++)
+                        CHECK(cu.graph(run, s) == 0);
+        }
+        printf("captured %08x beside %08x\n", sum(p, s), sum(q, beside));
+}
+
+static void capture(FakeStream s, bool ptsz) {
+        if (ptsz)
+                CHECK(cuStreamBeginCapture_v2_ptsz(NULL, 0) == 0);
+        else
+                CHECK(cuStreamBeginCapture_v2(s, 0) == 0);
+}
+
+static void run_captured(FakeStream s, bool ptsz) {
+        struct Graph *g, *run;
+
+        CHECK((ptsz ? cuStreamEndCapture_ptsz(NULL, &g) : cuStreamEndCapture(s, &g)) == 0);
+        CHECK(cuGraphInstantiateWithFlags(&run, g, 0) == 0);
+        CHECK(cu.graph(run, s) == 0);
+}
+
+/* Each on a stream of its own, all the time. */
+static void *capturing_main(void *userdata) {
+        FakeStream s = userdata;
+        uint64_t p = memory();
+
+        CHECK(cuCtxSetCurrent(context) == 0);
+        for (int round = 0; round < 50; round++) {
+                CHECK(launch_on(s, p, round, 0) == 0);
+                capture(s, false);
+                for (int i = 0; i < 3; i++)
+                        CHECK(launch_on(s, p, i, 0) == 0);
+                run_captured(s, false);
+        }
+        return (void *) (uintptr_t) p;
+}
+
+void case_capturers(void) {
+        pthread_t t[3];
+        FakeStream s[3] = {stream(), stream(), stream()};
+        void *p;
+
+        for (int i = 0; i < 3; i++)
+                CHECK(pthread_create(&t[i], NULL, capturing_main, s[i]) == 0);
+        for (int i = 0; i < 3; i++) {
+                CHECK(pthread_join(t[i], &p) == 0);
+                printf("capturer %d %08x\n", i, sum((uintptr_t) p, s[i]));
+        }
+}
+
+static pthread_barrier_t both;
+
+/* Two threads capture at a time, by the same handle. One of them ends first, and the other goes on. */
+static void *per_thread_main(void *userdata) {
+        bool is_first = userdata;
+        uint64_t p = memory();
+
+        CHECK(cuCtxSetCurrent(context) == 0);
+        for (int round = 0; round < 40; round++) {
+                bool ptsz = round % 2;
+                CHECK(launch_on(PER_THREAD, p, round, 0) == 0);
+                capture(PER_THREAD, ptsz);
+                (void) pthread_barrier_wait(&both);
+                if (is_first)
+                        run_captured(PER_THREAD, ptsz);
+                (void) pthread_barrier_wait(&both);
+                for (int i = 0; i < 3; i++)
+                        CHECK(launch_on(PER_THREAD, p, i, 0) == 0);
+                if (!is_first)
+                        run_captured(PER_THREAD, ptsz);
+                (void) pthread_barrier_wait(&both);
+        }
+        CHECK(cuStreamSynchronize_ptsz(NULL) == 0);
+        return (void *) (uintptr_t) p;
+}
+
+void case_per_thread_captures(void) {
+        pthread_t t[2];
+        FakeStream s = stream();
+        void *p;
+
+        CHECK(pthread_barrier_init(&both, NULL, 2) == 0);
+        for (int i = 0; i < 2; i++)
+                CHECK(pthread_create(&t[i], NULL, per_thread_main, i == 0 ? s : NULL) == 0);
+        for (int i = 0; i < 2; i++) {
+                CHECK(pthread_join(t[i], &p) == 0);
+                printf("per-thread capturer %d %08x\n", i, sum((uintptr_t) p, s));
+        }
+}
+
+/* The layer may look while another stream captures: it is asked to by launches that are complete. */
+static void launch_beside(FakeStream beside, uint64_t p, int k) {
+        CHECK(launch_on(beside, p, k, 100000) == 0);
+        CHECK(cu.wait(beside) == 0);
+}
+
+void case_recaptures(void) {
+        FakeStream s = stream(), beside = stream();
+        uint64_t p = memory(), q = memory();
+        struct Graph *g, *run;
+
+        CHECK(cuGraphCreate(&g, 0) == 0);
+        for (int round = 0; round < 20; round++) {
+                CHECK(launch_on(s, p, round, 100000) == 0);
+                CHECK(cuStreamBeginRecaptureToGraph(s, 0, g, NULL, NULL) == 0);
+                for (int i = 0; i < 5; i++) {
+                        CHECK(launch_on(s, p, i + round, 0) == 0);
+                        launch_beside(beside, q, i);
+                }
+                CHECK(cuStreamEndCapture(s, &g) == 0);
+                CHECK(cuGraphInstantiateWithFlags(&run, g, 0) == 0);
+                CHECK(cu.graph(run, s) == 0);
+                CHECK(cu.wait(s) == 0);
+        }
+        printf("recaptured %08x beside %08x\n", sum(p, s), sum(q, beside));
+}
+
+void case_cig(void) {
+        FakeStream s = stream(), beside = stream();
+        uint64_t p = memory(), q = memory();
+
+        for (int round = 0; round < 20; round++) {
+                CHECK(launch_on(s, p, round, 100000) == 0);
+                CHECK(cuStreamBeginCaptureToCig(s, NULL) == 0);
+                for (int i = 0; i < 5; i++)
+                        CHECK(launch_on(s, p, i + round, 0) == 0);
+                CHECK(cuStreamEndCaptureToCig(s) == 0);
+                launch_beside(beside, q, round);
+        }
+        printf("for graphics %08x beside %08x\n", sum(p, s), sum(q, beside));
+}
+
+void case_unknown_captures(void) {
+        FakeStream s = stream(), beside = stream();
+        uint64_t p = memory(), q = memory();
+
+        for (int round = 0; cu.capture_of_tomorrow && round < 20; round++) {
+                CHECK(cu.capture_of_tomorrow(s, NULL, 0) == 0);
+                for (int i = 0; i < 5; i++) {
+                        CHECK(launch_on(s, p, i + round, 0) == 0);
+                        launch_beside(beside, q, i);
+                }
+                run_captured(s, false);
+        }
+        printf("captured of tomorrow %08x beside %08x\n", sum(p, s), sum(q, beside));
+}

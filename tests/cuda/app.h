@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * What the parts of app.c share
+ */
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "fake-cuda.h"
+
+#define N    16U
+#define MUCH (UINT64_C(1) << 20) /* more than fake-other.c lets anybody have */
+
+#define CHECK(x)                                                                                                       \
+        do {                                                                                                           \
+                if (!(x)) {                                                                                            \
+                        fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #x);                                        \
+                        _exit(1);                                                                                      \
+                }                                                                                                      \
+        } while (0)
+
+/* The functions as they were found. */
+typedef struct AppFunctions {
+        typeof(&cuLaunchKernel) kernel, kernel_ptsz;
+        typeof(&cuLaunchKernelEx) kernel_ex;
+        /* Symbols that the layer does not have are not seen: not when linked. */
+        typeof(&cuLaunchOfTomorrow) tomorrow;
+        typeof(&cuStreamBeginCaptureOfTomorrow) capture_of_tomorrow;
+        typeof(&cuLaunchCooperativeKernelMultiDevice) multi;
+        typeof(&cuGraphLaunch) graph;
+        typeof(&cuStreamSynchronize) wait;
+        typeof(&cuMemcpyDtoHAsync_v2) copy;
+        typeof(&cuMemAlloc_v2) alloc;
+} AppFunctions;
+
+extern AppFunctions cu;
+extern void *triple; /* a kernel */
+extern struct Context *context;
+
+FakeStream stream(void);
+uint64_t memory(void); /* N numbers */
+int launch_on(FakeStream s, uint64_t p, int k, uint64_t ns);
+unsigned sum(uint64_t p, FakeStream s); /* of the numbers, when all of the stream is done */
+
+/* app-captures.c */
+void case_captures(void);
+void case_capturers(void);
+void case_cig(void);
+void case_per_thread_captures(void);
+void case_recaptures(void);
+void case_unknown_captures(void);
