@@ -129,7 +129,7 @@ static void core_choose(Policy *p) {
         while (p->chosen)
                 entity_unchoose(p->chosen);
         if (p->linger && (p->now_ns >= p->linger_until_ns || node_is_stopped(p->linger->node)))
-                p->linger = NULL;
+                core_linger_end(p, false);
         p->lingering = top && p->linger && p->linger->branch->tier > top &&
                         !core_is_outranked(p, p->linger->branch->tier);
         p->slots = p->config.concurrency - (p->turn ? 1 : 0);
@@ -431,8 +431,6 @@ static uint64_t core_next_used_up(Policy *p) {
 static uint64_t core_next(Policy *p) {
         uint64_t next = core_next_used_up(p), t;
 
-        if (p->lingering)
-                next = MIN(next, p->linger_until_ns);
         if (p->kept) {
                 t = core_next_keep_end(p);
                 next = MIN(next, t);
@@ -452,7 +450,13 @@ static uint64_t core_next(Policy *p) {
                 next = MIN(next, t);
         }
         t = core_next_owed(p);
-        return MIN(next, t);
+        p->latest_ns = MIN(next, t);
+        if (!p->lingering)
+                return p->latest_ns;
+        next = MIN(p->latest_ns, p->linger_until_ns);
+        t = ns_add(p->linger_until_ns, p->linger->trust_ns / POLICY_TRUST_PART);
+        p->latest_ns = MIN(p->latest_ns, t);
+        return next;
 }
 
 /* An entity that loses the place that was kept for it leaves, and then others may compete differently. The loop ends,

@@ -114,7 +114,7 @@ void core_entity_ready(PolicyEntity *e, uint64_t now_ns) {
         p->n_ready++;
         p->last = NULL;
         if (p->linger == e)
-                p->linger = NULL;
+                core_linger_end(p, true);
         if (e->idle_since_ns != NSEC_INFINITY) {
                 uint64_t gap_ns = ns_sub(p->now_ns, e->idle_since_ns);
 
@@ -453,7 +453,7 @@ int core_new(const OrderOps *ops, const PolicyConfig *config, const PolicyCallba
         }
         p->config = *config;
         p->callbacks = *callbacks;
-        p->wake_ns = NSEC_INFINITY;
+        p->wake_ns = p->latest_ns = NSEC_INFINITY;
         ordering_init(p, ops);
         node_init(&p->root, p, NULL);
         core_indices_init(p);

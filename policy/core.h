@@ -157,6 +157,7 @@ struct PolicyEntity {
 
         uint64_t held_since_ns;
         uint64_t idle_since_ns; /* NSEC_INFINITY until it has been ready once */
+        uint64_t trust_ns;      /* policy_latest() */
         Gaps gaps;
         Patience patience;
 
@@ -180,6 +181,7 @@ struct Policy {
         const PolicyTap *tap; /* tap.h; NULL: no tap */
         uint64_t now_ns;
         uint64_t wake_ns;        /* when dispatch() asked to be called */
+        uint64_t latest_ns;      /* policy_latest() */
         PolicyDeviceUsage usage; /* up to now_ns */
 
         PolicyNode root;
@@ -236,6 +238,14 @@ struct Policy {
 
 static inline Tier *core_tier(Policy *p, int priority) {
         return p->tiers + (CLAMP(priority, POLICY_PRIORITY_MIN, POLICY_PRIORITY_MAX) - POLICY_PRIORITY_MIN);
+}
+
+/* Called when the entity that the device may be kept for is back, or is waited for no longer. */
+static inline void core_linger_end(Policy *p, bool back) {
+        PolicyEntity *e = p->linger;
+
+        e->trust_ns = back && p->now_ns < p->linger_until_ns ? ns_add(e->trust_ns, p->now_ns - e->idle_since_ns) : 0;
+        p->linger = NULL;
 }
 
 /* Whether nodes count the time of those below them. */

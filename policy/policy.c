@@ -4,7 +4,7 @@
  * The list of policies. To add one: write its file, declare its table in policy.h, name it here.
  */
 
-#include "order.h"
+#include "core.h"
 
 const PolicyOps *const policy_all[] = {
                 &policy_tree_ops,
@@ -20,6 +20,10 @@ const PolicyOps *const policy_all[] = {
                 &policy_mlfq_ops,
                 NULL,
 };
+
+uint64_t policy_latest(const Policy *p) {
+        return p->latest_ns;
+}
 
 bool policy_is_global(const PolicyOps *ops) {
         return ops->ordering->global;

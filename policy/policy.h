@@ -82,6 +82,7 @@
 #define POLICY_STANDING_MAX     1024U
 #define POLICY_CROWD_NS         NSEC_PER_MSEC /* standing.h */
 #define POLICY_CROWD_PART       4U
+#define POLICY_TRUST_PART       100U
 #define POLICY_DEPTH_MAX        16U /* nodes on the way from an entity to the root */
 #define POLICY_MAX_MAX          10000U
 #define POLICY_MIN_MAX          100U
@@ -296,6 +297,12 @@ extern const PolicyOps policy_mlfq_ops;
 
 /* NULL-terminated, the default first. */
 extern const PolicyOps *const policy_all[];
+
+/* By when dispatch() is to be called at the latest: mostly what it has returned. Later where that is the end of a wait
+ * for an entity of a higher tier, by 1/POLICY_TRUST_PART of all the gaps in which the entity was expected back since it
+ * was last not back in time. So others lose at most that part of the time to calls that come late, and none where an
+ * entity often stays away. */
+uint64_t policy_latest(const Policy *p);
 
 /* Whether the policy goes over several devices: PolicyOps.level(), outside(). */
 bool policy_is_global(const PolicyOps *ops);

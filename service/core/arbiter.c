@@ -382,8 +382,7 @@ static void device_settle(Device *d, uint64_t now) {
 /* --- turns --- */
 
 static void device_arm(Device *d) {
-        uint64_t at = MIN(d->dispatch_at, d->settle_at);
-        at = MIN(at, d->probe_at);
+        uint64_t at = MIN(d->settle_at, d->probe_at);
         at = MIN(at, d->stall_at);
         at = MIN(at, d->review_at);
         at = MIN(at, d->account.at);
@@ -392,7 +391,7 @@ static void device_arm(Device *d) {
         at = MIN(at, d->overlap_at);
         at = MIN(at, d->save_at);
 
-        due_set(&d->due, at);
+        due_set_by(&d->due, MIN(at, d->dispatch_at), MIN(at, d->dispatch_by));
 }
 
 static void on_due(Due *due) {
@@ -444,6 +443,8 @@ static void device_decide(Device *d) {
         d->decided_at = now;
         uint64_t at = d->ops->dispatch(d->policy, now);
         d->dispatch_at = at == NSEC_INFINITY ? at : MAX(at, now + ARBITER_TIMER_MIN_NS);
+        uint64_t by = MAX(policy_latest(d->policy), d->dispatch_at);
+        d->dispatch_by = MIN(by, ns_add(d->dispatch_at, LOOP_STALE_MAX_NS));
         if (levels_count(d))
                 arbiter_tell_others(d, false, now);
         if (d->n_gangs > 0)

@@ -176,6 +176,7 @@ int device_get(Manager *m, const char *id, const char *name, const char *backend
                         .name = strdup(isempty(name) ? id : name),
                         .backend = strdup(strempty(backend)),
                         .dispatch_at = NSEC_INFINITY,
+                        .dispatch_by = NSEC_INFINITY,
                         .cause_at = NSEC_INFINITY,
                         .settle_at = NSEC_INFINITY,
                         .probe_at = NSEC_INFINITY,

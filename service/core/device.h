@@ -69,6 +69,7 @@ struct Device {
         Due due;              /* the earliest of the times below */
         uint64_t decided_at;  /* time of the policy's last decision */
         uint64_t dispatch_at; /* when the policy asked to be dispatched again */
+        uint64_t dispatch_by; /* by then at the latest */
         uint64_t cause_at;    /* of the earliest event since the last decision; NSEC_INFINITY: none */
         uint64_t settle_at;   /* when the state may become QUIET or SOLE */
         uint64_t probe_at;    /* when the sole entity is looked at again, while others are held for it */

@@ -15,19 +15,30 @@ static bool due_before(const AvlNode *a, const AvlNode *b) {
         return one->at != other->at ? one->at < other->at : one < other;
 }
 
+static Due *due_of(AvlNode *n) {
+        return container_of(n, Due, order);
+}
+
 static void due_update(AvlNode *n) {
+        Due *d = due_of(n);
+
+        d->first_by = d->by;
+        if (n->left)
+                d->first_by = MIN(d->first_by, due_of(n->left)->first_by);
+        if (n->right)
+                d->first_by = MIN(d->first_by, due_of(n->right)->first_by);
 }
 
 static Due *dues_first(const Dues *s) {
         AvlNode *n = avl_first(&s->order);
 
-        return n ? container_of(n, Due, order) : NULL;
+        return n ? due_of(n) : NULL;
 }
 
 void due_init(Due *d, Dues *dues, DueHandler *handler) {
         dues->order.before = due_before;
         dues->order.update = due_update;
-        *d = (Due){.at = NSEC_INFINITY, .handler = handler, .dues = dues};
+        *d = (Due){.at = NSEC_INFINITY, .by = NSEC_INFINITY, .handler = handler, .dues = dues};
 }
 
 void due_done(Due *d) {
@@ -37,11 +48,16 @@ void due_done(Due *d) {
 }
 
 void due_set(Due *d, uint64_t at) {
-        if (at == d->at)
+        due_set_by(d, at, at);
+}
+
+void due_set_by(Due *d, uint64_t at, uint64_t by) {
+        if (at == d->at && by == d->by)
                 return;
         if (d->at != NSEC_INFINITY)
                 avl_remove(&d->dues->order, &d->order);
         d->at = at;
+        d->by = by;
         if (at != NSEC_INFINITY)
                 avl_insert(&d->dues->order, &d->order);
 }
@@ -50,6 +66,10 @@ uint64_t dues_next(const Dues *s) {
         const Due *d = dues_first(s);
 
         return d ? d->at : NSEC_INFINITY;
+}
+
+uint64_t dues_latest(const Dues *s) {
+        return s->order.root ? due_of(s->order.root)->first_by : NSEC_INFINITY;
 }
 
 unsigned dues_turn(Dues *s, uint64_t now) {

@@ -24,7 +24,8 @@ typedef struct Dues {
 } Dues;
 
 struct Due {
-        uint64_t at; /* CLOCK_MONOTONIC ns; NSEC_INFINITY: off */
+        uint64_t at;           /* CLOCK_MONOTONIC ns; NSEC_INFINITY: off */
+        uint64_t by, first_by; /* the latest time; the first of those of its subtree in `order` */
         DueHandler *handler;
         Dues *dues;
         AvlNode order; /* in Dues.order, while it is on */
@@ -37,8 +38,13 @@ void due_done(Due *d); /* also of one that is all zero */
 /* NSEC_INFINITY: turns it off. */
 void due_set(Due *d, uint64_t at);
 
-/* When the earliest is due; NSEC_INFINITY: none is. */
+/* The same for something that need not be done at once, but by a later time: with whatever else the loop wakes for
+ * until then. */
+void due_set_by(Due *d, uint64_t at, uint64_t by);
+
+/* When the earliest is due, and by when one has to be done at the latest; NSEC_INFINITY: none is. */
 uint64_t dues_next(const Dues *s);
+uint64_t dues_latest(const Dues *s);
 
 /* Calls the handlers of due times that have come, at most as many as were on before: a handler that sets its due time
  * again does not keep the loop. Returns their number. */

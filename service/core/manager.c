@@ -249,7 +249,8 @@ int manager_turn(Manager *m, uint64_t timeout_ns) {
         unsigned n_woke = 0;
 
         int r = quick && !loop_is_stale(&m->loop, now) ? 0 : loop_prepare(m, now);
-        until = MIN(until, dues_next(&m->dues));
+        uint64_t due = quick ? dues_latest(&m->dues) : dues_next(&m->dues);
+        until = MIN(until, due);
         if (quick)
                 until = MIN(until, loop_quick_until(&m->loop, now));
         if (quick && r == 0 && timeout_ns > 0)

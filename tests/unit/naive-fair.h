@@ -75,6 +75,7 @@ struct PolicyEntity {
         uint64_t held_since, idle_since, awaited_ns;
         uint64_t gaps[NAIVE_GAPS]; /* the latest last */
         size_t n_gaps;
+        uint64_t trusted;
         uint64_t placed, foreseen; /* hundredfold credit for late gaps */
         PolicyGrant grant;
 
@@ -202,6 +203,10 @@ void naive_keep_drop(PolicyEntity *e); /* its place is kept no longer; the calle
 bool naive_review_kept(Policy *p);
 bool naive_drop_kept(Policy *p);
 uint64_t naive_next_keep_end(const Policy *p);
+
+/* It ran last: the device may be kept for it, from lower tiers. And the end of that. */
+void naive_note_last(PolicyEntity *e);
+void naive_linger_end(Policy *p, bool back);
 
 /* Tails of held entities that still have the device, and the entities that wait for them. */
 void naive_drain_begin(PolicyEntity *e);

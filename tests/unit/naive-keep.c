@@ -30,6 +30,29 @@ uint64_t naive_worth_waiting(const PolicyEntity *e, uint64_t limit) {
         return wait;
 }
 
+void naive_note_last(PolicyEntity *e) {
+        Policy *p = e->p;
+        uint64_t until = p->now + naive_worth_waiting(e, p->config.linger_ns);
+        bool better = p->linger && p->now < p->linger_until &&
+                        (p->linger->tier > e->tier || (p->linger->tier == e->tier && p->linger_until >= until));
+
+        p->last = e;
+        if (until > p->now && !better) {
+                p->linger = e;
+                p->linger_until = until;
+        }
+}
+
+void naive_linger_end(Policy *p, bool back) {
+        PolicyEntity *e = p->linger;
+
+        p->linger = NULL;
+        if (back && p->now < p->linger_until)
+                e->trusted += p->now - e->idle_since;
+        else
+                e->trusted = 0;
+}
+
 /* --- kept --- */
 
 static PolicyEntity *next_kept(const Policy *p, uint64_t after) {

@@ -534,7 +534,9 @@ static void dispatch_both(Harness *h) {
 
                 check_oracle(h);
                 CHECK(h, h->wake_ns == wake_ns);
+                CHECK(h, policy_latest(h->policy) == naive_latest(h->oracle));
         }
+        CHECK(h, policy_latest(h->policy) >= h->wake_ns);
 }
 
 /* Without `tails` a held job drains at once. */

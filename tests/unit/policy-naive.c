@@ -94,7 +94,7 @@ static void choose(Policy *p) {
         FOR_EACH_NODE(p, n)
         naive_list_due(n, false);
         if (p->linger && (p->now >= p->linger_until || naive_is_stopped(p->linger->node)))
-                p->linger = NULL;
+                naive_linger_end(p, false);
         p->lingering = top >= 0 && p->linger && p->linger->tier > top && p->linger->tier >= p->outside;
         p->slots = p->config.concurrency - (p->guaranteed ? 1 : 0);
         p->active = p->lingering || p->slots == 0 || top < p->outside ? -1 : top;
@@ -278,6 +278,16 @@ static uint64_t next_time(Policy *p) {
         return next;
 }
 
+uint64_t naive_latest(Policy *p) {
+        uint64_t until = p->linger_until, latest;
+
+        if (p->lingering)
+                p->linger_until = ns_add(until, p->linger->trusted / 100);
+        latest = next_time(p);
+        p->linger_until = until;
+        return latest;
+}
+
 static void decide(Policy *p) {
         (void) naive_review_kept(p);
         do {
@@ -347,7 +357,8 @@ static void naive_entity_ready(PolicyEntity *e, uint64_t now) {
                 naive_order_comes(e);
         e->ready = true;
         p->last = NULL;
-        p->linger = p->linger == e ? NULL : p->linger;
+        if (p->linger == e)
+                naive_linger_end(p, true);
         if (e->was_ready) {
                 if (e->n_gaps == NAIVE_GAPS)
                         memmove(e->gaps, e->gaps + 1, --e->n_gaps * sizeof(e->gaps[0]));
@@ -365,19 +376,6 @@ static void naive_entity_ready(PolicyEntity *e, uint64_t now) {
                 naive_fit_up(e->node, e->tier);
         }
         e->kept = false;
-}
-
-static void note_last(PolicyEntity *e) {
-        Policy *p = e->p;
-        uint64_t until = p->now + naive_worth_waiting(e, p->config.linger_ns);
-        bool better = p->linger && p->now < p->linger_until &&
-                        (p->linger->tier > e->tier || (p->linger->tier == e->tier && p->linger_until >= until));
-
-        p->last = e;
-        if (until > p->now && !better) {
-                p->linger = e;
-                p->linger_until = until;
-        }
 }
 
 static void naive_entity_idle(PolicyEntity *e, uint64_t now) {
@@ -398,7 +396,7 @@ static void naive_entity_idle(PolicyEntity *e, uint64_t now) {
                 naive_fit_up(e->node, e->tier);
         }
         if (e->grant.verdict == VERDICT_RUN)
-                note_last(e);
+                naive_note_last(e);
         if (!e->kept)
                 naive_order_goes(e, true);
 }

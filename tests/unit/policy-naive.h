@@ -15,5 +15,8 @@ extern const PolicyOps policy_naive_ops;
  * made. */
 void naive_set_ordering(Policy *p, const char *name);
 
+/* What policy_latest() says, right after a dispatch. */
+uint64_t naive_latest(Policy *p);
+
 /* The entity's level. Only entities of the highest level run. */
 int naive_level(const PolicyEntity *e);

@@ -44,12 +44,16 @@ static void test_earliest_is_first(void **state) {
 
         for (unsigned round = 0; round < 20000; round++) {
                 uint64_t at = random() % 4 == 0 ? NSEC_INFINITY : (uint64_t) random() % 1000;
-                due_set(&things[(unsigned) random() % N_DUES].due, at);
+                uint64_t by = random() % 2 == 0 ? at : ns_add(at, (uint64_t) random() % 1000);
+                due_set_by(&things[(unsigned) random() % N_DUES].due, at, by);
 
-                uint64_t earliest = NSEC_INFINITY;
-                for (unsigned i = 0; i < N_DUES; i++)
+                uint64_t earliest = NSEC_INFINITY, latest = NSEC_INFINITY;
+                for (unsigned i = 0; i < N_DUES; i++) {
                         earliest = MIN(earliest, things[i].due.at);
+                        latest = MIN(latest, things[i].due.by);
+                }
                 assert_true(dues_next(&dues) == earliest);
+                assert_true(dues_latest(&dues) == latest);
         }
 
         for (uint64_t now = 0; now <= 1000; now++) {
@@ -59,6 +63,7 @@ static void test_earliest_is_first(void **state) {
                 assert_int_equal(dues_turn(&dues, now), n);
         }
         assert_true(dues_next(&dues) == NSEC_INFINITY);
+        assert_true(dues_latest(&dues) == NSEC_INFINITY);
         for (unsigned i = 0; i < N_DUES; i++)
                 due_done(&things[i].due);
 }

@@ -106,12 +106,11 @@ int __wrap_peer_refresh_cgroup(Peer *p) {
 }
 /* NOLINTEND(bugprone-reserved-identifier) */
 
-/* Two clients on a device. One is always ready; the other one, below it, makes edges, which change nothing: so nothing
- * else is due. And an event of sd-event. */
+/* Two clients on a device. One is always ready; the other one makes edges. And an event of sd-event. */
 typedef struct World {
         Manager *m;
         Process quick, ready;
-        Queue *q;
+        Queue *q, *other;
         int fd;
         sd_event_source *source;
         uint64_t handled_at;
@@ -126,7 +125,7 @@ static int on_event(sd_event_source *s, int fd, uint32_t revents, void *userdata
         return 0;
 }
 
-static void world_make(World *w) {
+static void world_make_with(World *w, int priority) {
         struct timespec up;
 
         /* sd-event has the kernel's clock: no timer of it is ever due. */
@@ -134,13 +133,19 @@ static void world_make(World *w) {
         own_clock_pass(timespec_to_ns(&up));
         alarm_at = NSEC_INFINITY;
         *w = (World){.m = manager_make(), .fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
-        w->quick = join(w->m, "/quick", 0);
+        w->quick = join(w->m, "/quick", priority);
         w->ready = join(w->m, "/ready", 10);
         w->q = queue(&w->quick, "d", 0);
-        begin(queue(&w->ready, "d", 0));
+        w->other = queue(&w->ready, "d", 0);
+        begin(w->other);
         assert_int_equal(sd_event_add_io(w->m->event, &w->source, w->fd, EPOLLIN, on_event, w), 0);
         while (manager_turn(w->m, 0) > 0)
                 ;
+}
+
+/* The edges are of lower priority, and change nothing: so nothing else is due. */
+static void world_make(World *w) {
+        world_make_with(w, 0);
 }
 
 static void world_done(World *w) {
@@ -275,6 +280,101 @@ static void test_due(void **state) {
         world_done(&w);
 }
 
+/* For how many of 1000 edges a timeout was set, if something is due by then after each. */
+static unsigned timeouts(World *w, Alarm *a, uint64_t after_ns, uint64_t by_ns) {
+        memset(&asked, 0, sizeof(asked));
+        for (unsigned i = 0; i < 1000; i++) {
+                due_set_by(&a->due, now_ns() + after_ns, now_ns() + by_ns);
+                edge(w, EDGE_NS);
+        }
+        return asked.n_timeouts;
+}
+
+/* What may be done later sets no timer while edges come quickly. */
+static void test_timers(void **state) {
+        Alarm a = {};
+        World w;
+
+        world_make(&w);
+        due_init(&a.due, &w.m->dues, on_due);
+        edges(&w, 100, EDGE_NS);
+        assert_in_range(timeouts(&w, &a, 2 * EDGE_NS, 2 * EDGE_NS), 1000 / 2, 1000 * 2);
+        assert_in_range(timeouts(&w, &a, 2 * EDGE_NS, 10 * NSEC_PER_MSEC), 0, 1000 / 20);
+        due_done(&a.due);
+        world_done(&w);
+}
+
+/* It is done with the first edge from when it is due, or by its latest time. While edges come slowly it is done when it
+ * is due. */
+static void test_due_by(void **state) {
+        Alarm a = {};
+        World w;
+
+        world_make(&w);
+        due_init(&a.due, &w.m->dues, on_due);
+        edges(&w, 100, EDGE_NS);
+        for (unsigned i = 1; i < 50; i++) {
+                uint64_t at = now_ns() + i * EDGE_NS / 3, by = at + 10 * NSEC_PER_MSEC;
+                due_set_by(&a.due, at, by);
+                for (a.came_at = 0; a.came_at == 0;)
+                        edge(&w, EDGE_NS);
+                assert_in_range(a.came_at, at, at + EDGE_NS + EDGE_NS / 10);
+
+                at = now_ns() + i * EDGE_NS / 3;
+                by = at + i * EDGE_NS / 20;
+                due_set_by(&a.due, at, by);
+                for (a.came_at = 0; a.came_at == 0;)
+                        turn(&w);
+                assert_in_range(a.came_at, at, by + EDGE_NS / 10);
+                edges(&w, 10, EDGE_NS);
+        }
+        own_clock_pass(NSEC_PER_SEC);
+        edges(&w, 10, NSEC_PER_MSEC);
+        uint64_t at = now_ns() + EDGE_NS;
+        due_set_by(&a.due, at, at + 10 * NSEC_PER_MSEC);
+        for (a.came_at = 0; a.came_at == 0;)
+                turn(&w);
+        assert_in_range(a.came_at, at, at + EDGE_NS / 10);
+        due_done(&a.due);
+        world_done(&w);
+}
+
+/* Edges of higher priority stop all at once. Returns how much later the other client is let go than the device is kept
+ * for their queue. */
+static uint64_t kept_too_long(World *w) {
+        if (w->q->ready)
+                edge(w, EDGE_NS);
+        uint64_t until = w->q->device->dispatch_at;
+
+        assert_true(held(w->other));
+        while (held(w->other))
+                turn(w);
+        assert_true(now_ns() >= until);
+        return now_ns() - until;
+}
+
+/* While edges of higher priority come quickly, and the device is kept between them, no timer is set for the end of
+ * that. So it comes late where they stop: by a hundredth of the time for which they were right to be waited for, and by
+ * no more than other events. */
+static void test_device_is_kept(void **state) {
+        World w;
+
+        world_make_with(&w, 20);
+        edges(&w, 400, EDGE_NS);
+        assert_in_range(kept_too_long(&w), 0, 200 * EDGE_NS / 100 + EDGE_NS / 10);
+        edges(&w, 20, EDGE_NS);
+        assert_in_range(kept_too_long(&w), 0, EDGE_NS / 5);
+        edges(&w, 20000, EDGE_NS);
+        memset(&asked, 0, sizeof(asked));
+        edges(&w, 1000, EDGE_NS);
+        assert_int_equal(asked.n_polls + asked.n_looks, 0);
+        assert_in_range(asked.n_timeouts, 0, 1000 / 20);
+        assert_in_range(kept_too_long(&w), 0, LOOP_STALE_MAX_NS + EDGE_NS);
+        edges(&w, 20, EDGE_NS);
+        assert_in_range(kept_too_long(&w), 0, EDGE_NS / 5);
+        world_done(&w);
+}
+
 int main(void) {
         static const struct CMUnitTest tests[] = {
                         cmocka_unit_test(test_one_call_an_edge),
@@ -282,6 +382,9 @@ int main(void) {
                         cmocka_unit_test(test_edges_stop),
                         cmocka_unit_test(test_bursts),
                         cmocka_unit_test(test_due),
+                        cmocka_unit_test(test_timers),
+                        cmocka_unit_test(test_due_by),
+                        cmocka_unit_test(test_device_is_kept),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

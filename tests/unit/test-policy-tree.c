@@ -364,72 +364,6 @@ static void test_no_floor(void **state) {
         assert_int_equal(low->usage.run_ns, 0);
 }
 
-static void burst(Job *j, unsigned n, uint64_t gap_ns) {
-        for (unsigned i = 0; i < n; i++) {
-                ready(j);
-                harness_run(j->h, 100 * USEC);
-                idle(j);
-                harness_run(j->h, gap_ns);
-        }
-}
-
-static void test_linger(void **state) {
-        _cleanup_(harness_freep)
-        Harness *h = make(1);
-        Job *high = add(h, 1), *low = add(h, 0);
-
-        ready(low);
-        ready(high);
-        idle(high);
-        assert_true(granted(low)); /* no gap is known yet */
-        burst(high, 10, 80 * USEC);
-
-        ready(high);
-        harness_run(h, 100 * USEC);
-        idle(high);
-        assert_true(granted(high) && !granted(low));
-        assert_int_equal(h->wake_ns, h->now_ns + 100 * USEC);
-        harness_run(h, 99 * USEC);
-        assert_true(!granted(low));
-        harness_run(h, USEC);
-        assert_true(granted(low));
-        assert_int_equal(h->wake_ns, NSEC_INFINITY);
-
-        /* An equal is not kept waiting. */
-        Job *equal = add(h, 1);
-        ready(high);
-        ready(equal);
-        idle(high);
-        assert_true(granted(equal));
-        idle(equal);
-        assert_true(!granted(low));
-
-        /* If it is turned off meanwhile, the keeping ends at once. */
-        PolicyConfig c = h->config;
-        c.linger_ns = 0;
-        harness_configure(h, &c);
-        harness_dispatch(h);
-        assert_true(granted(low));
-}
-
-/* The habit changes: after some long gaps the device is not kept for it any more. */
-static void test_linger_unlearns(void **state) {
-        _cleanup_(harness_freep)
-        Harness *h = make(1);
-        Job *high = add(h, 1), *low = add(h, 0);
-
-        ready(low);
-        burst(high, 20, 80 * USEC);
-        ready(high);
-        idle(high);
-        assert_true(!granted(low));
-        harness_run(h, MSEC);
-        burst(high, 16, 10 * MSEC);
-        ready(high);
-        idle(high);
-        assert_true(granted(low));
-}
-
 /* The caller was away for an hour: the time is accounted in full, changes no shares, and the policy is fair again at
  * once. */
 static void test_time_jumps(void **state) {
@@ -516,7 +450,12 @@ static void test_free_in_any_state(void **state) {
                 Job *high = add(h, 1), *low = add(h, 0), *other = add(h, 0), *victim = NULL;
 
                 ready(low);
-                burst(high, 10, 80 * USEC);
+                for (unsigned i = 0; i < 10; i++) {
+                        ready(high);
+                        harness_run(h, 100 * USEC);
+                        idle(high);
+                        harness_run(h, 80 * USEC);
+                }
                 switch (which) {
                 case 0:
                         victim = low;
@@ -570,8 +509,6 @@ int main(void) {
                         cmocka_unit_test(test_wake_up),
                         cmocka_unit_test(test_starved),
                         cmocka_unit_test(test_no_floor),
-                        cmocka_unit_test(test_linger),
-                        cmocka_unit_test(test_linger_unlearns),
                         cmocka_unit_test(test_time_jumps),
                         cmocka_unit_test(test_late),
                         cmocka_unit_test(test_time_goes_back),
