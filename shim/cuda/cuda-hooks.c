@@ -118,7 +118,9 @@ HOOK(cuGetProcAddress_v2, (const char *name, void **ret, int version, uint64_t f
                         .what = WHAT,                                                                                  \
                         .blocks = BLOCKS,                                                                              \
         };                                                                                                             \
+        _cleanup_(cuda_launch_leave)                                                                                   \
         CudaLaunch l;                                                                                                  \
+        l.queue = NULL;                                                                                                \
         cuda_launch_begin(&w, &l);                                                                                     \
         CudaResult r = NEXT(name, TYPES, __VA_ARGS__);                                                                 \
         cuda_launch_end(&l, r);                                                                                        \

@@ -59,8 +59,7 @@ static void fork_child(void) {
 
 /* --- the lock of a queue --- */
 
-/* On an alternative stack of a signal handler frames cannot be compared. */
-static bool on_other_stack(void) {
+bool cuda_on_other_stack(void) {
         stack_t s;
 
         return sigaltstack(NULL, &s) < 0 || s.ss_flags & SS_ONSTACK;
@@ -68,7 +67,7 @@ static bool on_other_stack(void) {
 
 /* This thread has the lock. Stacks grow down: a frame at a lower or equal address has ended. */
 static bool take_over(CudaQueue *q, const void *frame) {
-        if (!q->locked_frame || frame < q->locked_frame || on_other_stack())
+        if (!q->locked_frame || frame < q->locked_frame || cuda_on_other_stack())
                 return false; /* a signal handler that interrupted the holder */
         q->locked_frame = frame;
         q->left = true;

@@ -98,6 +98,9 @@ bool cuda_queue_lock_at(CudaQueue *q, const void *frame);
 bool cuda_queue_try_lock_at(CudaQueue *q, const void *frame);
 void cuda_queue_unlock(CudaQueue *q);
 
+/* Returns whether this is an alternative stack of a signal handler: frames cannot be compared then. */
+bool cuda_on_other_stack(void);
+
 #define CUDA_QUEUE_LOCK(q)     cuda_queue_lock_at(q, __builtin_frame_address(0))
 #define CUDA_QUEUE_TRY_LOCK(q) cuda_queue_try_lock_at(q, __builtin_frame_address(0))
 

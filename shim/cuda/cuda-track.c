@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "common/time-util.h"
+#include "shim/cuda/cuda-begun.h"
 #include "shim/cuda/cuda-bound.h"
 #include "shim/cuda/cuda-capture.h"
 #include "shim/cuda/cuda-mark.h"
@@ -396,6 +397,7 @@ void cuda_wait_begin(CudaStream stream, bool per_thread, CudaWait *ret) {
         CudaQueue *q = cuda_queue_find(stream, per_thread);
 
         *ret = (CudaWait){};
+        cuda_begun_look(__builtin_frame_address(0));
         if (!q || q->own_default || !QUEUE_TRY_LOCK(q))
                 return;
         if (q->xq && !queue_is_quiet(q))
@@ -430,6 +432,7 @@ static void harvest_in_flight(CudaQueue *q) {
 
 void cuda_track_waited_all(void) {
         PROTECT_ERRNO;
+        cuda_begun_look(__builtin_frame_address(0));
         cuda_queue_each(harvest_in_flight);
 }
 
@@ -442,11 +445,30 @@ void cuda_track_make_queue(CudaStream stream) {
                 (void) cuda_queue_get(stream, false, &track_ops);
 }
 
+/* `wait`: no launch of this thread is being made. */
+static _noinline_ void launch_track(
+                const CudaWork *w, CudaQueue *q, XschedQueue *xq, uint64_t kind, bool wait, CudaLaunch *ret) {
+        const void *frame = __builtin_frame_address(0);
+        PROTECT_ERRNO;
+
+        if (wait)
+                cuda_begun_look(frame);
+        ret->xq = xq;
+        ret->kind = kind ?: launch_kind(w->what, w->blocks);
+        ret->begun = cuda_begun_note(q, xq, frame);
+        ret->queue = q;
+        if (!wait)
+                return;
+        ret->timed = cuda_sample_begin(q, ret->stream, ret->kind);
+        cuda_begun_set_timed(ret->begun, ret->timed);
+}
+
 static void launch_begin(const CudaWork *w, bool wait, CudaLaunch *ret) {
         CudaStream stream = w->stream;
         bool per_thread = w->per_thread;
 
         *ret = (CudaLaunch){.timed = CUDA_TIMED,
+                        .begun = CUDA_BEGUN,
                         .stream = !stream && per_thread ? (CudaStream) (uintptr_t) CUDA_STREAM_PER_THREAD : stream};
         if (unlikely(atomic_load_explicit(&cuda_n_captures, memory_order_relaxed) > 0) &&
                         cuda_is_captured(stream, per_thread))
@@ -470,12 +492,7 @@ static void launch_begin(const CudaWork *w, bool wait, CudaLaunch *ret) {
         if (likely(r != XSCHED_TRACKED))
                 return;
 
-        PROTECT_ERRNO;
-        ret->queue = q;
-        ret->xq = xq;
-        ret->kind = kind ?: launch_kind(w->what, w->blocks);
-        if (wait)
-                ret->timed = cuda_sample_begin(q, ret->stream, ret->kind);
+        launch_track(w, q, xq, kind, wait, ret);
 }
 
 void cuda_launch_begin(const CudaWork *w, CudaLaunch *ret) {
@@ -514,8 +531,10 @@ static void launch_uncount(CudaQueue *q, const CudaLaunch *l, uint64_t expected)
 
 void cuda_launch_end_slow(CudaLaunch *l, CudaResult result) {
         PROTECT_ERRNO;
-        CudaQueue *q = l->queue;
+        CudaQueue *q = TAKE_PTR(l->queue);
 
+        if (!cuda_begun_end(l->begun, l->xq))
+                return;
         if (unlikely(!QUEUE_LOCK(q))) {
                 xsched_queue_complete(l->xq, 1, 0);
                 return;

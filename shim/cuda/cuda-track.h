@@ -27,6 +27,7 @@ typedef struct CudaLaunch {
         CudaStream stream;
         uint64_t kind;
         uint32_t timed; /* index of the events around it; CUDA_TIMED: none */
+        uint32_t begun; /* index of its record: cuda-begun.h */
 } CudaLaunch;
 
 /* Passes the gate. The caller then makes the native call, and calls cuda_launch_end() with its result. */
@@ -39,6 +40,11 @@ void cuda_launch_end_slow(CudaLaunch *l, CudaResult result);
 static inline void cuda_launch_end(CudaLaunch *l, CudaResult result) {
         if (unlikely(l->queue))
                 cuda_launch_end_slow(l, result);
+}
+
+/* The clean-up of a thread that ends within the native call: whether the launch was made is not known. */
+static inline void cuda_launch_leave(CudaLaunch *l) {
+        cuda_launch_end(l, CUDA_RESULT_NOT_READY);
 }
 
 /* Makes the queue of a stream that may have had no launch. */

@@ -9,6 +9,7 @@
 #include "app.h"
 
 #define PER_THREAD ((FakeStream) (uintptr_t) 2)
+#define ROUNDS     8
 
 /* In global mode: a query at the wrong moment invalidates it. */
 void case_captures(void) {
@@ -85,7 +86,7 @@ static void *per_thread_main(void *userdata) {
         uint64_t p = memory();
 
         CHECK(cuCtxSetCurrent(context) == 0);
-        for (int round = 0; round < 40; round++) {
+        for (int round = 0; round < ROUNDS; round++) {
                 bool ptsz = round % 2;
                 CHECK(launch_on(PER_THREAD, p, round, 0) == 0);
                 capture(PER_THREAD, ptsz);
@@ -129,7 +130,7 @@ void case_recaptures(void) {
         struct Graph *g, *run;
 
         CHECK(cuGraphCreate(&g, 0) == 0);
-        for (int round = 0; round < 20; round++) {
+        for (int round = 0; round < ROUNDS; round++) {
                 CHECK(launch_on(s, p, round, 100000) == 0);
                 CHECK(cuStreamBeginRecaptureToGraph(s, 0, g, NULL, NULL) == 0);
                 for (int i = 0; i < 5; i++) {
@@ -148,7 +149,7 @@ void case_cig(void) {
         FakeStream s = stream(), beside = stream();
         uint64_t p = memory(), q = memory();
 
-        for (int round = 0; round < 20; round++) {
+        for (int round = 0; round < ROUNDS; round++) {
                 CHECK(launch_on(s, p, round, 100000) == 0);
                 CHECK(cuStreamBeginCaptureToCig(s, NULL) == 0);
                 for (int i = 0; i < 5; i++)
@@ -163,7 +164,7 @@ void case_unknown_captures(void) {
         FakeStream s = stream(), beside = stream();
         uint64_t p = memory(), q = memory();
 
-        for (int round = 0; cu.capture_of_tomorrow && round < 20; round++) {
+        for (int round = 0; cu.capture_of_tomorrow && round < ROUNDS; round++) {
                 CHECK(cu.capture_of_tomorrow(s, NULL, 0) == 0);
                 for (int i = 0; i < 5; i++) {
                         CHECK(launch_on(s, p, i + round, 0) == 0);

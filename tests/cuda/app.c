@@ -9,7 +9,8 @@
  * layer counted.
  *
  * app time USEC: launches and waits until its standard input ends; says then how many kernels it has run. app deep
- * USEC: the same without waiting but for every hundredth.
+ * USEC: the same without waiting but for every hundredth. app left USEC: as deep, until it has a line of input; then it
+ * leaves a launch, waits for what was launched, and says so.
  */
 
 #include <dlfcn.h>
@@ -269,7 +270,7 @@ static void jump(int sig) {
         siglongjmp(back, 1);
 }
 
-/* Jumps after the launch itself was made: a launch that was begun and never made cannot be counted. */
+/* Jumps after the launch itself was made. What is left before that: app-left.c. */
 static void jump_out(bool record) {
         if (pthread_equal(pthread_self(), jumper) && record == jumps_in_record &&
                         (record ? fake_cuda_launches() > before_launch : waits)) {
@@ -375,6 +376,7 @@ static const struct {
                 {"destroy", case_destroy},
                 {"others", case_others},
                 {"jumps", case_jumps},
+                {"left", case_left},
                 {"unknown", case_unknown},
                 {"fork", case_fork},
 };
@@ -396,7 +398,7 @@ static void report(void) {
 
         if (!f)
                 return;
-        fprintf(f, "launches %lu\ncaptured %lu\n", fake_cuda_launches(), fake_cuda_captured());
+        fprintf(f, "launches %lu\ncaptured %lu\nleft %lu\n", fake_cuda_launches(), fake_cuda_captured(), n_left);
         for (size_t i = 0; i < sizeof(of_others) / sizeof(of_others[0]); i++) {
                 unsigned long (*other)(void) = (unsigned long (*)(void))(uintptr_t) dlsym(RTLD_DEFAULT, of_others[i]);
                 fprintf(f, "%s %lu\n", of_others[i], other ? other() : 0);
@@ -413,7 +415,7 @@ static void report(void) {
         fclose(f);
 }
 
-static void work(uint64_t ns, int every) {
+static void work(uint64_t ns, int every, bool leaves) {
         FakeStream s = stream();
         uint64_t p = memory();
         unsigned long n = 0;
@@ -425,12 +427,21 @@ static void work(uint64_t ns, int every) {
                 if (++n % (unsigned long) every == 0)
                         CHECK(cu.wait(s) == 0);
         }
+        if (leaves) {
+                leave_one(s, p);
+                CHECK(cu.wait(s) == 0);
+                puts("left");
+                fflush(stdout);
+                while (getchar() != EOF)
+                        ;
+        }
         CHECK(cu.wait(s) == 0);
         printf("%lu\n", n);
 }
 
 int main(int argc, char **argv) {
-        bool works = argc == 3 && (strcmp(argv[1], "time") == 0 || strcmp(argv[1], "deep") == 0);
+        bool leaves = argc == 3 && strcmp(argv[1], "left") == 0,
+             works = leaves || (argc == 3 && (strcmp(argv[1], "time") == 0 || strcmp(argv[1], "deep") == 0));
 
         CHECK(argc >= 2);
         CHECK(cuInit(0) == 0);
@@ -439,7 +450,7 @@ int main(int argc, char **argv) {
         CHECK(cuModuleGetFunction(&triple, NULL, "triple") == 0);
         find_functions(works ? "proc" : argv[1]);
         if (works) {
-                work(strtoull(argv[2], NULL, 10) * 1000, strcmp(argv[1], "time") == 0 ? 1 : 100);
+                work(strtoull(argv[2], NULL, 10) * 1000, strcmp(argv[1], "time") == 0 ? 1 : 100, leaves);
                 return 0;
         }
         for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -44,6 +44,11 @@ uint64_t memory(void); /* N numbers */
 int launch_on(FakeStream s, uint64_t p, int k, uint64_t ns);
 unsigned sum(uint64_t p, FakeStream s); /* of the numbers, when all of the stream is done */
 
+/* app-left.c */
+extern unsigned long n_left; /* launches that were left before they were made */
+void case_left(void);
+void leave_one(FakeStream s, uint64_t p);
+
 /* app-captures.c */
 void case_captures(void);
 void case_capturers(void);

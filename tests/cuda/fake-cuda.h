@@ -98,5 +98,8 @@ int cuGetProcAddress_v2(const char *name, void **ret, int version, uint64_t flag
 unsigned long fake_cuda_launches(void);
 unsigned long fake_cuda_captured(void);
 
+/* Called at the begin of each launch of a kernel, on the thread that launches; NULL: nothing is. */
+void fake_cuda_on_launch(void (*f)(void));
+
 /* Called at the begin of each cuEventRecord() and cuEventQuery(), on the thread that calls it; NULL: nothing is. */
 void fake_cuda_on_event(void (*f)(bool record));

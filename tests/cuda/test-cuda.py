@@ -91,8 +91,10 @@ class Changes(unittest.TestCase):
         self.assertEqual(n["layer"], 1)
         self.assertEqual((n["launches"], n["captured"]), (native["launches"], native["captured"]))
         self.assertGreater(n["captured"], 100)
-        # The driver does not count failed launches: twenty without a function, one without a context.
-        self.assertEqual(n["counted"], n["launches"] + 20 + 1)
+        # The driver does not count failed launches: twenty without a function, one without a context, and those that a
+        # jump or the end of a thread has left.
+        self.assertGreater(n["left"], 0)
+        self.assertEqual(n["counted"], n["launches"] + 20 + 1 + n["left"])
         self.assertGreater(n["hosts"], 0)
         self.assertGreater(n["copies"], 0)
         self.assertEqual(n["nothing"], 1)
@@ -280,6 +282,19 @@ class Scheduled(ScheduledCase):
         until(lambda: state() != "held", "it goes on")
         before = self.launches(queue)
         until(lambda: self.launches(queue) > before + 10, "it launches again")
+
+    def test_a_launch_that_was_left(self):
+        """A handler of a signal jumps out of a launch. The program, which does nothing after that, does not hold back
+        another one."""
+        high, low = self.start("left", 500), self.start("deep", 500, XSCHED_PRIORITY="-10")
+        queues = [self.queue_of(p) for p in (high, low)]
+        until(lambda: self.launches(queues[0]) > 10, "it launches")
+        high.stdin.write("\n")
+        high.stdin.flush()
+        self.assertEqual(high.stdout.readline(), "left\n")
+        state = lambda q: self.get("State", f"{PATH}/queue/{q['id']}", QUEUE)
+        until(lambda: state(queues[0]) == "idle", "nothing is in flight")
+        until(lambda: state(queues[1]) == "running", "the other one runs")
 
     def check(self, p):
         words = [os.environ["XSCHEDCTL"], f"--bus-address={self.bus.address}", "check", str(p.pid)]

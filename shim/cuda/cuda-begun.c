@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Records of launches that are being made: see cuda-begun.h
+ */
+
+#include "shim/cuda/cuda-begun.h"
+
+#include <stdatomic.h>
+
+typedef struct Begun {
+        XschedQueue *xq; /* NULL: the record is free */
+        CudaQueue *queue;
+        uint64_t generation;
+        uint32_t timed;
+        const void *frame;
+} Begun;
+
+/* Initial-exec TLS, because dynamic TLS is allocated on first use, which may be in a signal handler. */
+static _Thread_local Begun records[CUDA_BEGUN] __attribute__((tls_model("initial-exec")));
+static _Thread_local uint32_t n_records __attribute__((tls_model("initial-exec")));
+
+static XschedQueue *record_free(Begun *b) {
+        XschedQueue *xq = TAKE_PTR(b->xq);
+
+        if (xq)
+                n_records--;
+        atomic_signal_fence(memory_order_seq_cst);
+        return xq;
+}
+
+/* The queue may have another stream by now; what was counted for the former one ended with that. */
+static void take_back(Begun *b) {
+        CudaQueue *q = b->queue;
+        uint64_t generation = b->generation;
+        uint32_t timed = b->timed;
+        XschedQueue *xq = record_free(b);
+
+        if (!xq || !CUDA_QUEUE_LOCK(q))
+                return;
+        bool same = q->generation == generation && q->xq == xq;
+        if (same && timed < CUDA_TIMED)
+                q->timed[timed].used = false;
+        cuda_queue_unlock(q);
+        if (same)
+                xsched_queue_complete(xq, 1, 0);
+}
+
+void cuda_begun_look(const void *frame) {
+        PROTECT_ERRNO;
+
+        if (likely(n_records == 0) || cuda_on_other_stack())
+                return;
+        for (size_t i = 0; i < CUDA_BEGUN; i++)
+                if (records[i].xq && (uintptr_t) records[i].frame <= (uintptr_t) frame)
+                        take_back(&records[i]);
+}
+
+uint32_t cuda_begun_note(CudaQueue *q, XschedQueue *xq, const void *frame) {
+        for (uint32_t i = 0; i < CUDA_BEGUN; i++) {
+                Begun *b = &records[i];
+                if (b->xq)
+                        continue;
+                b->queue = q;
+                b->generation = q->generation;
+                b->timed = CUDA_TIMED;
+                b->frame = frame;
+                atomic_signal_fence(memory_order_seq_cst);
+                b->xq = xq;
+                n_records++;
+                return i;
+        }
+        return CUDA_BEGUN;
+}
+
+void cuda_begun_set_timed(uint32_t index, uint32_t timed) {
+        if (index < CUDA_BEGUN)
+                records[index].timed = timed;
+}
+
+bool cuda_begun_end(uint32_t index, const XschedQueue *xq) {
+        if (index >= CUDA_BEGUN)
+                return true;
+        return record_free(&records[index]) == xq;
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Launches that are left before the driver has made them, and launches within launches: see app.c
+ */
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include "app.h"
+
+#define ROUNDS 24
+
+unsigned long n_left;
+
+static sigjmp_buf back;
+static _Thread_local void (*in_launch)(void);
+static FakeStream inner_stream;
+static uint64_t inner_numbers;
+
+/* Called in the driver. */
+static void on_launch(void) {
+        void (*f)(void) = in_launch;
+
+        in_launch = NULL;
+        if (f)
+                f();
+}
+
+static void leave(int sig) {
+        siglongjmp(back, 1);
+}
+
+static void raise_leave(void) {
+        n_left++;
+        (void) raise(SIGUSR1);
+}
+
+static void launch_within(int sig) {
+        CHECK(launch_on(inner_stream, inner_numbers, 5, 0) == 0);
+}
+
+static void raise_launch(void) {
+        (void) raise(SIGUSR2);
+}
+
+static void end_by_cancellation(void) {
+        n_left++;
+        CHECK(pthread_cancel(pthread_self()) == 0);
+        pthread_testcancel();
+}
+
+static void end_by_exit(void) {
+        n_left++;
+        pthread_exit(NULL);
+}
+
+/* Every third launch is left. */
+static void launch_and_leave(FakeStream s, uint64_t p) {
+        static volatile int i;
+
+        i = 0;
+        (void) sigsetjmp(back, 1);
+        while (i < ROUNDS) {
+                int k = i++;
+                in_launch = k % 3 == 2 ? raise_leave : NULL;
+                CHECK(launch_on(s, p, k, k % 8 == 0 ? 200000 : 0) == 0);
+        }
+        in_launch = NULL;
+}
+
+void leave_one(FakeStream s, uint64_t p) {
+        struct sigaction leaves = {.sa_handler = leave}, before;
+
+        fake_cuda_on_launch(on_launch);
+        CHECK(sigaction(SIGUSR1, &leaves, &before) == 0);
+        if (sigsetjmp(back, 1) == 0) {
+                in_launch = raise_leave;
+                (void) launch_on(s, p, 1, 0);
+        }
+        CHECK(n_left == 1);
+        CHECK(sigaction(SIGUSR1, &before, NULL) == 0);
+}
+
+/* A handler launches while the thread launches. */
+static void launch_within_launches(FakeStream s, uint64_t p) {
+        inner_stream = s;
+        inner_numbers = p;
+        for (int i = 0; i < ROUNDS; i++) {
+                in_launch = i % 3 == 2 ? raise_launch : NULL;
+                CHECK(launch_on(s, p, i, i % 8 == 0 ? 200000 : 0) == 0);
+        }
+}
+
+typedef struct Ending {
+        FakeStream s;
+        uint64_t p;
+        void (*how)(void);
+} Ending;
+
+static void *ending_main(void *userdata) {
+        const Ending *e = userdata;
+
+        CHECK(cuCtxSetCurrent(context) == 0);
+        for (int i = 0; i < 5; i++)
+                CHECK(launch_on(e->s, e->p, i, 0) == 0);
+        in_launch = e->how;
+        CHECK(launch_on(e->s, e->p, 1, 0) == 0);
+        return (void *) 1; /* not reached */
+}
+
+static void end_threads(FakeStream s, uint64_t p) {
+        void (*const how[])(void) = {end_by_cancellation, end_by_exit};
+
+        for (int i = 0; i < 8; i++) {
+                Ending e = {s, p, how[i % 2]};
+                pthread_t t;
+                void *r;
+                CHECK(pthread_create(&t, NULL, ending_main, &e) == 0);
+                CHECK(pthread_join(t, &r) == 0);
+                CHECK(r == (i % 2 ? NULL : PTHREAD_CANCELED));
+        }
+}
+
+void case_left(void) {
+        struct sigaction leaves = {.sa_handler = leave}, launches = {.sa_handler = launch_within}, before[2];
+        stack_t stack = {.ss_sp = malloc(1 << 16), .ss_size = 1 << 16}, stack_before;
+        FakeStream s = stream();
+        uint64_t p = memory();
+
+        fake_cuda_on_launch(on_launch);
+        CHECK(sigaction(SIGUSR1, &leaves, &before[0]) == 0);
+        CHECK(sigaction(SIGUSR2, &launches, &before[1]) == 0);
+        launch_and_leave(s, p);
+        printf("left %08x\n", sum(p, s));
+        launch_within_launches(s, p);
+        printf("within %08x\n", sum(p, s));
+        CHECK(sigaltstack(&stack, &stack_before) == 0);
+        launches.sa_flags = SA_ONSTACK;
+        CHECK(sigaction(SIGUSR2, &launches, NULL) == 0);
+        launch_within_launches(s, p);
+        printf("within, on another stack %08x\n", sum(p, s));
+        CHECK(sigaltstack(&stack_before, NULL) == 0);
+        end_threads(s, p);
+        printf("ended %08x\n", sum(p, s));
+        CHECK(sigaction(SIGUSR1, &before[0], NULL) == 0);
+        CHECK(sigaction(SIGUSR2, &before[1], NULL) == 0);
+        fake_cuda_on_launch(NULL);
+        free(stack.ss_sp);
+}
