@@ -37,6 +37,14 @@
 
 byte mutant = 0;
 
+/* Fairness makes a process do something for ever, as long as it can. What need not happen must not be made to happen so:
+ * a service that dies again and again would leave every state that a formula is about. (Spin refuses a loop on true.) */
+#ifdef LIVENESS
+#define OR_NOTHING :: mutant < 255
+#else
+#define OR_NOTHING
+#endif
+
 /* the page */
 byte count;     /* outstanding, without ... */
 bool untracked; /* ... its bit */
@@ -77,6 +85,7 @@ proctype Thread() {
 
         {
                 do
+                OR_NOTHING
                 :: d_step { counted + uncounted + busy < 2 -> busy++; open = !watch };
                    if
                    :: d_step { open && untracked -> open = false };
@@ -214,6 +223,7 @@ start:  {
 
 proctype Fate() {
         do
+        OR_NOTHING
         :: service == ALIVE -> service = DEAD
         :: d_step { service == DEAD && buried -> service = ALIVE }
         :: d_step { !client_dead ->

@@ -26,6 +26,14 @@
 
 byte mutant = 0;
 
+/* Fairness makes a process do something for ever, as long as it can. What need not happen must not be made to happen so.
+ * (Spin refuses a loop on true.) */
+#ifdef LIVENESS
+#define OR_NOTHING :: mutant < 255
+#else
+#define OR_NOTHING
+#endif
+
 #define N        3
 #define NOBODY   N
 #define HIGH     (N + 1)
@@ -135,6 +143,7 @@ proctype Device(byte d) {
 
 proctype Others() {
         do
+        OR_NOTHING
         :: d_step { high[0] = !high[0] }
         :: d_step { high[1] = !high[1] }
         :: d_step { high[2] = !high[2] }

@@ -25,6 +25,16 @@
 
 byte mutant = 0;
 
+/* Fairness makes a process do something for ever, as long as it can. What need not happen must not be made to happen so:
+ * a service that dies again and again would leave every state that a formula is about. (Spin refuses a loop on true.) */
+#ifdef LIVENESS
+#define OR_NOTHING :: mutant < 255
+#define OR_WAIT    :: h -> goto waits
+#else
+#define OR_NOTHING
+#define OR_WAIT
+#endif
+
 /* the page */
 bool hold;
 byte outstanding;
@@ -64,6 +74,7 @@ proctype Thread() {
         bool h, edge;
 
         do
+        OR_NOTHING
         :: d_step { outstanding < LAUNCHES -> busy++; outstanding++ };
            d_step { h = hold; slack = slack + (!hold) };
            if
@@ -77,7 +88,8 @@ proctype Thread() {
               look_and_tell(h, edge);
               d_step { busy--; h = true }
            fi;
-           if
+waits:     if
+           OR_WAIT
            :: d_step { !h -> skip }
            :: d_step { h && !hold -> busy++; slack++; h = false }; /* let go */
               d_step { waiters--; slack--; flying++; busy-- }
@@ -153,6 +165,7 @@ start:  {
 
 proctype Fate() {
         do
+        OR_NOTHING
         :: service == ALIVE -> service = DEAD
         :: d_step { service == DEAD && buried -> service = ALIVE }
         od
@@ -170,7 +183,8 @@ init {
 }
 
 #ifdef LIVENESS
-/* A living service that waits until nothing is in flight is told. */
+/* A living service that waits until nothing is in flight is told, once no thread begins or gives up any more: one that
+ * does so for ever can be between two steps whenever the service looks. */
 #define UNTOLD (service == ALIVE && hold && draining && flying == 0 && slack == 0)
-ltl told { [](UNTOLD -> <>!UNTOLD) }
+ltl told { (<>[] (busy == 0)) -> [](UNTOLD -> <>!UNTOLD) }
 #endif

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Checks a Promela model exhaustively, and checks that its deliberate errors are found.
 
-    run-models.py SPIN CC MODEL safety            no assertion fails in any state; then each mutant has to fail
-    run-models.py SPIN CC MODEL liveness NAME...  each named LTL formula holds under weak fairness
+    run-models.py SPIN CC MODEL safety                   no assertion fails in any state; then each mutant has to fail
+    run-models.py SPIN CC MODEL liveness NAME=MUTANT...  each named LTL formula holds under weak fairness, and does not
+                                                         with that mutant
 
 The mutants are the model's own: lines "#define NAME number /* what is wrong */" before its `byte mutant`.
 """
@@ -75,11 +76,15 @@ def main():
                     fail(f"the model does not find the error {mutant}")
         else:
             build(spin, cc, model, where, ["-DLIVENESS"], ["-DNFAIR=3", "-DNOREDUCE"])
-            for f in formulas:
+            for f, mutant in (f.split("=") for f in formulas):
                 errors, states, reason = run(where, ["-a", "-f", "-N", f])
                 print(f"{name}: {f}: {states} states, {errors} errors {reason}", flush=True)
                 if errors:
                     fail(f"{f}: {reason}")
+                errors, states, reason = run(where, ["-a", "-f", "-A", "-N", f], dict(known)[mutant])  # no assertions
+                print(f"{name} with {mutant}: {f}: {states} states, {reason or 'nothing found'}", flush=True)
+                if not errors:
+                    fail(f"{f} does not find the error {mutant}")
 
 
 if __name__ == "__main__":
