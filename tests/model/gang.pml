@@ -26,8 +26,8 @@
 
 byte mutant = 0;
 
-/* Fairness makes a process do something for ever, as long as it can. What need not happen must not be made to happen so.
- * (Spin refuses a loop on true.) */
+/* Fairness makes a process do something for ever, as long as it can. What need not happen must not be made to happen
+ * so. (Spin refuses a loop on true.) */
 #ifdef LIVENESS
 #define OR_NOTHING :: mutant < 255
 #else

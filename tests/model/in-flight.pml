@@ -25,8 +25,9 @@
 
 byte mutant = 0;
 
-/* Fairness makes a process do something for ever, as long as it can. What need not happen must not be made to happen so:
- * a service that dies again and again would leave every state that a formula is about. (Spin refuses a loop on true.) */
+/* Fairness makes a process do something for ever, as long as it can. What need not happen must not be made to happen
+ * so: a service that dies again and again would leave every state that a formula is about. (Spin refuses a loop on
+ * true.) */
 #ifdef LIVENESS
 #define OR_NOTHING :: mutant < 255
 #define OR_WAIT    :: h -> goto waits
