@@ -32,10 +32,10 @@ struct Branch {
         PolicyNode *node;
         Tier *tier;
         Branch *parent;      /* branch of the parent node, in the same tier; NULL: the root's */
-        FairQueue fair;      /* entities and branches below that could run */
-        FairNode self;       /* in the parent's queue, while an entity below could run */
         bool apart;          /* not in the parent's queue: it has a turn of its own */
         uint32_t counted;    /* its part of PolicyNode.places */
+        FairQueue fair;      /* entities and branches below that could run */
+        FairNode self;       /* in the parent's queue, while an entity below could run */
         size_t n_refs;       /* entities and branches below; 0: it is dormant (debt.h) */
         size_t n_dormant;    /* dormant branches below */
         Branch *prev, *next; /* in PolicyNode.branches, the highest tier first */
@@ -44,25 +44,22 @@ struct Branch {
 struct PolicyNode {
         Policy *policy;
         PolicyNode *parent; /* NULL: the root */
+        uint32_t places;    /* entities below that could run if no node above stopped them */
+        uint32_t n_chosen;  /* entities below that were chosen by the last dispatch */
+        bool stopped, refilling, listed_due;
         unsigned depth;
+        Guarantee guarantee;
+        Quota quota;
+
         uint64_t id; /* order among equals */
         PolicyNodeSettings settings;
         Branch *branches;
-        size_t n_below;    /* nodes, freed ones that are kept included, and entities */
-        uint32_t places;   /* entities below that could run if no node above stopped them */
-        uint32_t n_chosen; /* entities below that were chosen by the last dispatch */
-
-        Quota quota;
-        bool stopped;
+        size_t n_below;       /* nodes, freed ones that are kept included, and entities */
         AvlNode refill_order; /* in Policy.refills: stopped, and an entity below waits for the end of the period */
         uint64_t refill_ns;
-        bool refilling;
-
-        Guarantee guarantee;
         PolicyNode *guarantee_prev, *guarantee_next; /* in Policy.guarantees: it has a minimum */
         AvlNode due_order;                           /* in Policy.due: wanting, and no entity below is chosen */
         uint64_t due_ns;
-        bool listed_due;
 
         Floor *floors; /* of the parties below, by node_prev/node_next */
 
@@ -113,56 +110,53 @@ typedef struct TierSet {
         uint64_t words[(CORE_TIERS + CORE_WORD_BITS - 1) / CORE_WORD_BITS];
 } TierSet;
 
+/* What each event reads comes first, and is in few lines of a cache. */
 struct PolicyEntity {
         Policy *policy;
+        PolicyNode *node;
+        Branch *branch;
+        bool ready;
+        bool chosen;           /* by the last dispatch, and still ready */
+        bool awaits_tail;      /* chosen, and held until an equal's tail has ended: drain.h */
+        bool advanced;         /* idle, and in Policy.advanced */
+        bool stands;           /* idle, and in Policy.standing */
+        bool kept;             /* idle, and keeps its place: keep.h */
+        bool behind;           /* was owed more than a slice, and is still owed time */
+        bool draining;         /* its launches from before it was held or stopped may run on: drain.h */
+        bool by_floor;         /* granted by a turn of the floor */
+        bool by_turn;          /* granted by the turn of a minimum */
+        bool blocked;          /* marked by core_block() */
+        bool held;             /* ready with VERDICT_HOLD, and on Floor.held */
+        PolicyGrant grant;     /* last reported */
+        uint64_t accounted_ns; /* `usage` is complete up to here */
+
+        PolicyUsage usage;
+        uint64_t idle_since_ns; /* NSEC_INFINITY until it has been ready once */
+        uint64_t trust_ns;      /* policy_latest() */
+        Patience patience;
+        PolicyEntity *idle_prev, *idle_next;
+        PolicyEntity *granted_prev, *granted_next;
+        PolicyEntity *chosen_prev, *chosen_next;
+        uint64_t grant_seq; /* order in Policy.granted */
+        uint64_t left_ns;   /* of its budget */
+        FairNode fair;
+        uint64_t alarm_ns; /* NSEC_INFINITY: no alarm */
+        OrderEntity order;
+        Gaps gaps;
+
         uint64_t id; /* ascending by age */
         void *owner;
         PolicySettings settings;
-        PolicyNode *node;
-        Branch *branch;
         Floor *floor;
-        FairNode fair;
-        OrderEntity order;
         Party *party;        /* NULL: the ordering keeps no parties */
-        uint64_t left_ns;    /* of its budget */
         AvlNode alarm_order; /* in Policy.alarms */
-        uint64_t alarm_ns;   /* NSEC_INFINITY: no alarm */
         uint64_t alarm_seq;
-
-        bool ready;
-        bool chosen;        /* by the last dispatch, and still ready */
-        bool awaits_tail;   /* chosen, and held until an equal's tail has ended: drain.h */
-        bool advanced;      /* idle, and in Policy.advanced */
-        bool stands;        /* idle, and in Policy.standing */
-        PolicyGrant grant;  /* last reported */
-        uint64_t grant_seq; /* order in Policy.granted */
-
-        bool kept; /* idle, and keeps its place: keep.h */
         uint64_t kept_until_ns;
-        bool behind; /* was owed more than a slice, and is still owed time */
         PolicyEntity *kept_prev, *kept_next;
-
-        bool draining; /* its launches from before it was held or stopped may run on: drain.h */
         uint64_t drain_until_ns;
-        bool by_floor; /* granted by a turn of the floor */
-        bool by_turn;  /* granted by the turn of a minimum */
-        bool blocked;  /* marked by core_block() */
         PolicyEntity *draining_prev, *draining_next;
-
-        bool held; /* ready with VERDICT_HOLD, and on Floor.held */
-        PolicyEntity *held_prev, *held_next;
-        PolicyEntity *idle_prev, *idle_next;
-        PolicyEntity *chosen_prev, *chosen_next;
-        PolicyEntity *granted_prev, *granted_next;
-
         uint64_t held_since_ns;
-        uint64_t idle_since_ns; /* NSEC_INFINITY until it has been ready once */
-        uint64_t trust_ns;      /* policy_latest() */
-        Gaps gaps;
-        Patience patience;
-
-        uint64_t accounted_ns; /* `usage` is complete up to here */
-        PolicyUsage usage;
+        PolicyEntity *held_prev, *held_next;
 };
 
 struct Policy {

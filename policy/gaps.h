@@ -20,10 +20,10 @@
 #define GAPS_MAX 16U
 
 typedef struct Gaps {
-        uint64_t ns[GAPS_MAX];     /* as they were learnt */
-        uint64_t sorted[GAPS_MAX]; /* the same ones, the shortest first: an answer takes one pass */
         uint32_t n;                /* valid entries of both */
         uint32_t next;             /* index of the entry to replace next */
+        uint64_t sorted[GAPS_MAX]; /* the same ones as in `ns`, the shortest first: an answer takes one pass */
+        uint64_t ns[GAPS_MAX];     /* as they were learnt */
 } Gaps;
 
 void gaps_learn(Gaps *g, uint64_t gap_ns);

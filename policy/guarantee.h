@@ -23,10 +23,10 @@
 
 typedef struct Guarantee {
         uint32_t percent; /* 0: none */
+        bool wanting;     /* an entity below could run */
         uint64_t quantum_ns;
         int64_t credit; /* ns times 100 */
         uint64_t at_ns; /* `credit` is complete up to here */
-        bool wanting;   /* an entity below could run */
 } Guarantee;
 
 void guarantee_configure(Guarantee *g, uint32_t percent, uint64_t quantum_ns, uint64_t now_ns);

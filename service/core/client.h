@@ -38,22 +38,29 @@ typedef struct ClientCounters {
         uint64_t submitted, completed, held_ns, lease_expired;
 } ClientCounters;
 
+/* What each edge reads comes first, and is in few lines of a cache. */
 struct Client {
         Manager *manager;
         uint64_t id;
-        Peer peer;
         User *user;
+        Group *group;
+        Slot *slots;
+        uint32_t n_slots;
+        bool own; /* an entity of its own, see client_settings_changed() */
+        bool suspended;
+        bool halted;          /* its cgroup is frozen: halt.h */
+        bool watched, silent; /* wakes.h; `silent`: on User.silent, its page is looked at by a timer */
+        Page page;
+        uint64_t n_edges;
+
+        Peer peer;
         char *sender; /* unique bus name, or a guest's name, that registered it; "": that connection is gone */
         char *shim_version, *backend;
-        Group *group;
 
-        Page page;
         Ledger meta; /* what has to survive a restart */
         int lifeline, wake;
         sd_event_source *lifeline_source, *pidfd_source;
 
-        Slot *slots;
-        uint32_t n_slots;
         uint32_t next_slot; /* where the search for a free slot begins */
         unsigned n_queues;
         unsigned n_holding;    /* slots with a hold verdict */
@@ -79,19 +86,15 @@ struct Client {
         UserUnits units; /* units that the process told of: it runs under a user's manager */
         SettingsResolved resolved;
         bool adopting; /* its queues are being restored: client-state.h */
-        bool own;      /* an entity of its own, see client_settings_changed() */
-        bool suspended;
         RotaMember rota;
         bool flies, flights_looked; /* while ladder.c looks at an entity */
 
-        uint64_t n_edges;
         ClientCounters past; /* of freed queues */
         bool announced;      /* on the bus */
         unsigned place_cost; /* its part of USER_PLACES, in bytes */
 
         ClientKeep kept;
         Client *kept_prev, *kept_next; /* User.kept or User.unkept */
-        bool watched, silent;          /* wakes.h; `silent`: on User.silent, its page is looked at by a timer */
         Client *silent_prev, *silent_next;
         bool condemned; /* crowd.h */
         Client *condemned_next;
@@ -100,7 +103,6 @@ struct Client {
         bool privileged_touched;      /* on the list that privileged.c looks at next */
         Client *privileged_next;
 
-        bool halted; /* its cgroup is frozen: halt.h */
         struct HaltCgroup *halt;
         Client *halt_prev, *halt_next;
 

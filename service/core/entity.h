@@ -35,46 +35,48 @@ typedef enum GangVerdict {
         GANG_HOLD,
 } GangVerdict;
 
+/* What each edge reads comes first, and is in few lines of a cache. */
 struct Entity {
         Device *device;
         EntityKind kind;
-        Group *group;   /* never NULL */
+        unsigned n_queues, n_active, n_ready;
+        unsigned n_stopped; /* queues with work whose processes are stopped or frozen */
+        PolicyEntity *policy;
+        Queue *queues; /* list, by entity_prev/entity_next */
+        bool counted;  /* in Device.n_active, while its own n_active > 0 */
+        bool limited;  /* a Max= counts for it; counted in Device.n_limited */
+        bool told_ready;
+        bool changed;        /* on Device.changed */
+        bool yields;         /* held, because an entity of higher priority is due: forecast.h */
+        bool tail_awaited;   /* the policy is to be told when n_tails becomes 0 */
+        bool overlaps;       /* on Device.overlaps */
+        PolicyGrant grant;   /* the policy's last grant */
+        uint64_t n_wakes;    /* how often one of its queues became ready */
+        Verdict carried_out; /* of the grant that was in force before this turn */
+        GangVerdict gang;
+        Preemption preemption; /* in force: its own setting, and the device's */
+        unsigned n_tails;      /* of its queues, and its remnants */
+        uint64_t held_since;   /* 0: it is not held */
+        uint64_t ready_at;     /* when it became ready */
+        Entity *changed_next;
+        Group *group; /* never NULL */
+
         Client *client; /* ENTITY_CLIENT and ENTITY_QUEUE; NULL: freed, with launches still in flight */
 
-        Queue *queues; /* list, by entity_prev/entity_next */
-        unsigned n_queues, n_active, n_ready;
-        uint64_t n_wakes;   /* how often one of its queues became ready */
-        unsigned n_stopped; /* queues with work whose processes are stopped or frozen */
-
         PolicySettings settings;
-        Preemption preemption; /* in force: its own setting, and the device's */
-        PolicyEntity *policy;
         Share *share; /* with `policy` */
-        bool counted; /* in Device.n_active, while its own n_active > 0 */
-        bool limited; /* a Max= counts for it; counted in Device.n_limited */
-        bool told_ready;
-        uint64_t ready_at;   /* when it became ready */
-        PolicyGrant grant;   /* the policy's last grant */
-        Verdict carried_out; /* of the grant that was in force before this turn */
-        bool changed;        /* on Device.changed */
-        GangVerdict gang;
         uint64_t gang_since;
         PreemptionChoice choice; /* while it is held: how far the hold reaches */
-        uint64_t held_since;     /* 0: it is not held */
         bool looks_at_flights;   /* the review only looks for launches in flight */
         bool gate_only;          /* there is nothing to choose: its hold reaches no further than the gate */
         uint64_t review_at;      /* when to choose again */
-        Entity *changed_next;
-        bool reviewed; /* on Device.reviewed: one of its times is due some day */
+        bool reviewed;           /* on Device.reviewed: one of its times is due some day */
         Entity *reviewed_prev, *reviewed_next;
         Rota rota;
         Forecast forecast;
-        bool yields; /* held, because an entity of higher priority is due: forecast.h */
 
         /* tail.h */
-        unsigned n_tails;         /* of its queues, and its remnants */
         struct Remnant *remnants; /* list */
-        bool tail_awaited;        /* the policy is to be told when n_tails becomes 0 */
         uint64_t tail_look_at;    /* NSEC_INFINITY: not */
         uint64_t tail_look_ns;
         uint64_t tail_until; /* of a stopped entity: its tails end then at the latest; else NSEC_INFINITY */
@@ -82,7 +84,6 @@ struct Entity {
         int cpu_priority; /* of its client: nice.h */
 
         /* overlaps.h */
-        bool overlaps; /* on Device.overlaps */
         Overlap overlap;
         Entity *overlaps_prev, *overlaps_next;
 
