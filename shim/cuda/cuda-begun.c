@@ -29,20 +29,19 @@ static XschedQueue *record_free(Begun *b) {
         return xq;
 }
 
-/* The queue may have another stream by now; what was counted for the former one ended with that. */
+/* The queue may have another stream by now; what was counted for the former one ended with that. Without the lock it is
+ * left for the next time: the jump may have come out of the lock. */
 static void take_back(Begun *b) {
         CudaQueue *q = b->queue;
-        uint64_t generation = b->generation;
-        uint32_t timed = b->timed;
-        XschedQueue *xq = record_free(b);
 
-        if (!xq || !CUDA_QUEUE_LOCK(q))
+        if (!CUDA_QUEUE_LOCK(q))
                 return;
-        bool same = q->generation == generation && q->xq == xq;
-        if (same && timed < CUDA_TIMED)
-                q->timed[timed].used = false;
+        bool same = q->generation == b->generation && q->xq == b->xq;
+        if (same && b->timed < CUDA_TIMED)
+                q->timed[b->timed].used = false;
+        XschedQueue *xq = record_free(b);
         cuda_queue_unlock(q);
-        if (same)
+        if (same && xq)
                 xsched_queue_complete(xq, 1, 0);
 }
 
@@ -78,8 +77,11 @@ void cuda_begun_set_timed(uint32_t index, uint32_t timed) {
                 records[index].timed = timed;
 }
 
-bool cuda_begun_end(uint32_t index, const XschedQueue *xq) {
-        if (index >= CUDA_BEGUN)
-                return true;
-        return record_free(&records[index]) == xq;
+bool cuda_begun_is_there(uint32_t index, const XschedQueue *xq) {
+        return index >= CUDA_BEGUN || records[index].xq == xq;
+}
+
+void cuda_begun_end(uint32_t index) {
+        if (index < CUDA_BEGUN)
+                (void) record_free(&records[index]);
 }

@@ -21,9 +21,12 @@ uint32_t cuda_begun_note(CudaQueue *q, XschedQueue *xq, const void *frame);
 /* Notes its sample: CudaLaunch.timed. */
 void cuda_begun_set_timed(uint32_t index, uint32_t timed);
 
-/* The launch has been made, or not. Returns false when it was taken back: a handler on another stack has taken it for
- * one that was left. */
-bool cuda_begun_end(uint32_t index, const XschedQueue *xq);
+/* Returns whether the launch has not been taken back: a handler on another stack may have taken it for one that was
+ * left. */
+bool cuda_begun_is_there(uint32_t index, const XschedQueue *xq);
+
+/* The launch has been counted, or will not be. */
+void cuda_begun_end(uint32_t index);
 
 /* Takes back launches that were left. `frame`: of the caller. */
 void cuda_begun_look(const void *frame);

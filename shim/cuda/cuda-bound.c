@@ -82,7 +82,8 @@ static void bound_wait_slow(CudaQueue *q, uint32_t limit) {
         uint32_t keep = limit / 2, before = atomic_load(&q->in_flight);
 
         cuda_track_close_tail(q);
-        for (;;) {
+        /* Without the lock no completion would be found. */
+        while (!cuda_queue_is_mine(q)) {
                 cuda_track_harvest(q);
                 uint32_t n = atomic_load(&q->in_flight);
                 uint64_t now = now_ns();

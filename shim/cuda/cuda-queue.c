@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
+#include "common/signal-mask.h"
 #include "common/thread-util.h"
 #include "common/time-util.h"
 #include "cuda-others.h"
@@ -39,7 +40,7 @@ static union {
 } table_empty;
 
 static _Atomic(Table *) table = &table_empty.table;
-static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER; /* taken with signals blocked: see signal-mask.h */
 static CudaQueue *free_queues, *all_queues;
 static void (*last_look)(CudaQueue *q);
 static _Atomic bool ended, off;
@@ -65,61 +66,89 @@ bool cuda_on_other_stack(void) {
         return sigaltstack(NULL, &s) < 0 || s.ss_flags & SS_ONSTACK;
 }
 
-/* This thread has the lock. Stacks grow down: a frame at a lower or equal address has ended. */
-static bool take_over(CudaQueue *q, const void *frame) {
-        if (!q->locked_frame || frame < q->locked_frame || cuda_on_other_stack())
-                return false; /* a signal handler that interrupted the holder */
-        q->locked_frame = frame;
-        q->left = true;
-        return true;
+/* A lock that this thread takes, has or gives back. It is noted before the lock is taken, and until it is given back.
+ */
+typedef struct Holding {
+        const CudaQueue *queue; /* NULL: free */
+        const void *frame;      /* of the function that has it */
+} Holding;
+
+/* Handlers of signals nest. Initial-exec, because dynamic TLS is allocated on first use. */
+static _Thread_local Holding holdings[4] __attribute__((tls_model("initial-exec")));
+
+static Holding *holding_of(const CudaQueue *q) {
+        for (size_t i = 0; i < ELEMENTSOF(holdings); i++)
+                if (holdings[i].queue == q)
+                        return &holdings[i];
+        return NULL;
 }
 
-/* `r`: of the call that locks. */
-static bool locked(CudaQueue *q, int r, const void *frame) {
-        PROTECT_ERRNO;
-        if (unlikely(r == EDEADLK))
-                return take_over(q, frame);
-        if (r != 0)
+bool cuda_queue_is_mine(const CudaQueue *q) {
+        return holding_of(q);
+}
+
+/* Uses CLOCK_REALTIME, because pthread_mutex_clocklock() is newer than some systems that we run on. */
+static int wait_within(CudaQueue *q, uint64_t ns) {
+        struct timespec now;
+
+        (void) clock_gettime(CLOCK_REALTIME, &now);
+        struct timespec until = ns_to_timespec(timespec_to_ns(&now) + ns);
+        return pthread_mutex_timedlock(&q->lock, &until);
+}
+
+/* Stacks grow down: a frame at a lower or equal address has ended, by a jump. A handler that interrupts the holder is
+ * at a lower one. pthread_mutex_trylock() says EBUSY, too, when this thread has the lock. */
+static bool lock_within(CudaQueue *q, uint64_t ns, const void *frame) {
+        Holding *h = holding_of(q);
+        bool was_left = h && (uintptr_t) h->frame <= (uintptr_t) frame && !cuda_on_other_stack();
+
+        if (!h)
+                h = holding_of(NULL);
+        else if (!was_left)
                 return false;
-        q->locked_frame = frame;
+        if (!h)
+                return false;
+        h->frame = frame;
+        atomic_signal_fence(memory_order_seq_cst);
+        h->queue = q;
+        atomic_signal_fence(memory_order_seq_cst);
+        int r = pthread_mutex_trylock(&q->lock);
+        if (r == EBUSY && (was_left || ns > 0))
+                r = wait_within(q, ns);
+        if (r == EDEADLK)
+                q->left = true;
+        else if (r != 0) {
+                h->queue = NULL;
+                return false;
+        }
         if (unlikely(atomic_load_explicit(&q->stuck, memory_order_relaxed)))
                 atomic_store(&q->stuck, false);
         return true;
 }
 
-/* Uses CLOCK_REALTIME, because pthread_mutex_clocklock() is newer than some systems that we run on. */
-static bool lock_within(CudaQueue *q, uint64_t ns, const void *frame) {
-        struct timespec now;
-
-        (void) clock_gettime(CLOCK_REALTIME, &now);
-        struct timespec until = ns_to_timespec(timespec_to_ns(&now) + ns);
-        return locked(q, pthread_mutex_timedlock(&q->lock, &until), frame);
-}
-
 bool cuda_queue_try_lock_at(CudaQueue *q, const void *frame) {
-        int r = pthread_mutex_trylock(&q->lock);
+        PROTECT_ERRNO;
 
-        /* trylock also says EBUSY when this thread has the lock. */
-        if (unlikely(r == EBUSY && atomic_load(&q->stuck)))
-                return lock_within(q, 0, frame);
-        return locked(q, r, frame);
+        return lock_within(q, 0, frame);
 }
 
 bool cuda_queue_lock_at(CudaQueue *q, const void *frame) {
-        int r = pthread_mutex_trylock(&q->lock);
+        PROTECT_ERRNO;
 
-        if (likely(r != EBUSY))
-                return locked(q, r, frame);
-        bool waits = !atomic_load(&q->stuck);
-        if (lock_within(q, waits ? CUDA_LOCK_NS : 0, frame))
+        if (likely(lock_within(q, atomic_load(&q->stuck) ? 0 : CUDA_LOCK_NS, frame)))
                 return true;
-        atomic_store(&q->stuck, true);
+        if (!cuda_queue_is_mine(q))
+                atomic_store(&q->stuck, true);
         return false;
 }
 
 void cuda_queue_unlock(CudaQueue *q) {
-        q->locked_frame = NULL;
+        Holding *h = holding_of(q);
+
         (void) pthread_mutex_unlock(&q->lock);
+        atomic_signal_fence(memory_order_seq_cst);
+        if (h)
+                h->queue = NULL;
 }
 
 /* --- the end of the process --- */
@@ -332,6 +361,7 @@ static _noinline_ CudaQueue *queue_first_launch(
 
         if (cuda_has_ended() || is_off() || !find_context(stream, &context, &device))
                 return NULL;
+        SIGNALS_BLOCKED;
         if (cuda_others_are_there())
                 atomic_store(&off, true);
         if (is_off() || !late_load())
@@ -400,6 +430,7 @@ void cuda_queue_each(void (*f)(CudaQueue *q)) {
 /* --- ends --- */
 
 void cuda_queue_free(CudaQueue *q) {
+        SIGNALS_BLOCKED;
         (void) pthread_mutex_lock(&registry_lock);
         q->next_free = free_queues;
         free_queues = q;
@@ -411,6 +442,7 @@ CudaQueue *cuda_queue_take(CudaStream stream) {
 
         if (key <= CUDA_STREAM_PER_THREAD)
                 return NULL;
+        SIGNALS_BLOCKED;
         (void) pthread_mutex_lock(&registry_lock);
         TableEntry *e = table_slot(atomic_load(&table), key);
         CudaQueue *q = atomic_exchange(&e->queue, NULL);
@@ -418,7 +450,9 @@ CudaQueue *cuda_queue_take(CudaStream stream) {
         return q;
 }
 
-void cuda_queue_take_all(CudaContext context, void (*f)(CudaQueue *q)) {
+/* Returns the newest of all queues. */
+static CudaQueue *table_drop(CudaContext context) {
+        SIGNALS_BLOCKED;
         (void) pthread_mutex_lock(&registry_lock);
         Table *t = atomic_load(&table);
         for (size_t i = 0; i <= t->mask; i++) {
@@ -428,8 +462,11 @@ void cuda_queue_take_all(CudaContext context, void (*f)(CudaQueue *q)) {
         }
         CudaQueue *first = all_queues;
         (void) pthread_mutex_unlock(&registry_lock);
+        return first;
+}
 
-        for (CudaQueue *q = first; q; q = q->all_next)
+void cuda_queue_take_all(CudaContext context, void (*f)(CudaQueue *q)) {
+        for (CudaQueue *q = table_drop(context); q; q = q->all_next)
                 if (q->context == context)
                         f(q);
 }

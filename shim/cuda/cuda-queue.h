@@ -52,16 +52,15 @@ typedef struct CudaQueue {
         CudaDevice device;
         bool own_default; /* per-thread default streams of a context: not in one order, never polled */
 
-        pthread_mutex_t lock;     /* of all below: cuda_queue_lock() */
-        const void *locked_frame; /* of the function that has it; only that thread reads it */
-        bool left;                /* a jump left the lock: the members below may be inconsistent */
-        _Atomic bool stuck;       /* the lock was not available: no thread waits for it */
-        _Atomic bool dropped;     /* the stream was destroyed while the lock was not available */
-        bool gone;                /* the stream is destroyed, or about to be: never polled */
-        bool lost;                /* the driver only returns errors: everything counts as complete */
-        uint32_t n_drains;        /* drains that were asked for and have no mark */
-        uint32_t n_ended;         /* drains whose mark was reached, to be reported */
-        uint64_t generation;      /* of the record */
+        pthread_mutex_t lock; /* of all below: cuda_queue_lock() */
+        bool left;            /* a jump left the lock: the members below may be inconsistent */
+        _Atomic bool stuck;   /* the lock was not available: no thread waits for it */
+        _Atomic bool dropped; /* the stream was destroyed while the lock was not available */
+        bool gone;            /* the stream is destroyed, or about to be: never polled */
+        bool lost;            /* the driver only returns errors: everything counts as complete */
+        uint32_t n_drains;    /* drains that were asked for and have no mark */
+        uint32_t n_ended;     /* drains whose mark was reached, to be reported */
+        uint64_t generation;  /* of the record */
         uint64_t seq, done_seq, marked_seq;
         uint64_t unknown_seq; /* the newest launch of unknown time */
         CudaMark marks[CUDA_MARKS];
@@ -97,6 +96,10 @@ typedef struct CudaQueue {
 bool cuda_queue_lock_at(CudaQueue *q, const void *frame);
 bool cuda_queue_try_lock_at(CudaQueue *q, const void *frame);
 void cuda_queue_unlock(CudaQueue *q);
+
+/* Returns whether this thread has the lock: a jump has left it, or this is a handler that has interrupted its holder.
+ */
+bool cuda_queue_is_mine(const CudaQueue *q);
 
 /* Returns whether this is an alternative stack of a signal handler: frames cannot be compared then. */
 bool cuda_on_other_stack(void);

@@ -505,7 +505,9 @@ void cuda_launch_begin_nowait(const CudaWork *w, CudaLaunch *ret) {
 
 /* Called under the queue's lock. */
 static bool launch_count(CudaQueue *q, const CudaLaunch *l, uint64_t expected) {
-        if (q->seq++ == q->done_seq)
+        q->seq++;
+        cuda_begun_end(l->begun); /* from here on queue_mend() ends it */
+        if (q->seq == q->done_seq + 1)
                 atomic_store(&q->since_ns, now_ns());
         atomic_fetch_add(&q->in_flight, 1);
         atomic_fetch_add(&q->flying_ns, expected);
@@ -533,21 +535,25 @@ void cuda_launch_end_slow(CudaLaunch *l, CudaResult result) {
         PROTECT_ERRNO;
         CudaQueue *q = TAKE_PTR(l->queue);
 
-        if (!cuda_begun_end(l->begun, l->xq))
-                return;
         if (unlikely(!QUEUE_LOCK(q))) {
-                xsched_queue_complete(l->xq, 1, 0);
+                if (cuda_begun_is_there(l->begun, l->xq)) {
+                        cuda_begun_end(l->begun);
+                        xsched_queue_complete(l->xq, 1, 0);
+                }
                 return;
         }
-        bool counts = result == CUDA_RESULT_SUCCESS && q->xq == l->xq && !q->gone && !q->lost;
+        bool is_there = cuda_begun_is_there(l->begun, l->xq);
+        bool counts = is_there && result == CUDA_RESULT_SUCCESS && q->xq == l->xq && !q->gone && !q->lost;
         uint64_t expected = launch_kind_expected(&q->kinds, l->kind);
         if (counts && !launch_count(q, l, expected))
                 launch_uncount(q, l, expected);
-        else if (!counts && l->timed < CUDA_TIMED && q->xq == l->xq)
+        else if (is_there && !counts && l->timed < CUDA_TIMED && q->xq == l->xq)
                 q->timed[l->timed].used = false;
         cuda_queue_unlock(q);
         if (counts)
                 xsched_queue_look(l->xq);
-        else
+        else if (is_there) {
+                cuda_begun_end(l->begun);
                 xsched_queue_complete(l->xq, 1, 0);
+        }
 }

@@ -49,6 +49,21 @@ static void run_captured(FakeStream s, bool ptsz) {
         CHECK(cu.graph(run, s) == 0);
 }
 
+void capture_and_run(FakeStream s, uint64_t p, int k) {
+        capture(s, false);
+        CHECK(launch_on(s, p, k, 0) == 0);
+        run_captured(s, false);
+}
+
+void end_capture(FakeStream s) {
+        struct Graph *g;
+        int captures;
+
+        CHECK(cuStreamIsCapturing(s, &captures) == 0);
+        if (captures)
+                CHECK(cuStreamEndCapture(s, &g) == 0);
+}
+
 /* Each on a stream of its own, all the time. */
 static void *capturing_main(void *userdata) {
         FakeStream s = userdata;

@@ -4,6 +4,7 @@
  * Launches that are left before the driver has made them, and launches within launches: see app.c
  */
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -82,6 +83,71 @@ void leave_one(FakeStream s, uint64_t p) {
         }
         CHECK(n_left == 1);
         CHECK(sigaction(SIGUSR1, &before, NULL) == 0);
+}
+
+/* --- jumps out of the layer, right behind a lock that it has taken --- */
+
+static void use_all(FakeStream s) {
+        uint64_t p = memory();
+        unsigned expected = 0;
+
+        for (int i = 0; i < 12; i++) {
+                CHECK(launch_on(s, p, i, 0) == 0);
+                expected = expected * 3 + (unsigned) i;
+                if (i % 4 == 3)
+                        CHECK(cu.wait(s) == 0);
+        }
+        capture_and_run(s, p, 4);
+        CHECK(cu.wait(s) == 0);
+        CHECK(*(unsigned *) (uintptr_t) p == expected * 3 + 4);
+        CHECK(cuCtxSynchronize() == 0);
+}
+
+static void *use_all_main(void *userdata) {
+        CHECK(cuCtxSetCurrent(context) == 0);
+        use_all(userdata);
+        FakeStream s = stream();
+        use_all(s);
+        CHECK(cuStreamDestroy_v2(s) == 0);
+        return NULL;
+}
+
+/* A handler jumps behind the n-th lock. After that everything works, on this thread and on another one, with the stream
+ * that the jump came from and with others. Returns false when there were fewer locks. */
+static bool jump_behind(unsigned (*jump_at_lock)(unsigned n), unsigned n) {
+        static FakeStream s;
+        pthread_t t;
+
+        s = stream();
+        jump_at_lock(n);
+        if (sigsetjmp(back, 1) == 0) {
+                use_all(s);
+                FakeStream other = stream();
+                use_all(other);
+                CHECK(cuStreamDestroy_v2(other) == 0);
+        }
+        bool jumped = jump_at_lock(0) == 0;
+        end_capture(s);
+        use_all(s); /* from where the jump came: what was left is found there */
+        use_all_main(s);
+        CHECK(pthread_create(&t, NULL, use_all_main, s) == 0);
+        CHECK(pthread_join(t, NULL) == 0);
+        use_all_main(s);
+        CHECK(cuStreamDestroy_v2(s) == 0);
+        return jumped;
+}
+
+void case_locks(void) {
+        struct sigaction leaves = {.sa_handler = leave}, before;
+        unsigned (*jump_at_lock)(unsigned n) = (unsigned (*)(unsigned))(uintptr_t) dlsym(RTLD_DEFAULT, "jump_at_lock");
+        unsigned n = 0;
+
+        CHECK(jump_at_lock);
+        CHECK(sigaction(SIGUSR1, &leaves, &before) == 0);
+        while (jump_behind(jump_at_lock, n + 1))
+                n++;
+        CHECK(sigaction(SIGUSR1, &before, NULL) == 0);
+        printf("%u\n", n);
 }
 
 /* A handler launches while the thread launches. */

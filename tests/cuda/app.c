@@ -3,7 +3,7 @@
 /*
  * A program that uses CUDA in all the ways that programs do, and prints the results
  *
- * app linked|dlsym|proc [CASE...]: how it finds the launching functions: as symbols that it is linked with, by
+ * app linked|dlsym|proc [CASE...|locks]: how it finds the launching functions: as symbols that it is linked with, by
  * dlsym() on the handle of libcuda, or by cuGetProcAddress(). What it prints is the same natively and under the
  * layer. The file that TEST_COUNTERS names gets how many launches there were by libcuda's own count, and how many the
  * layer counted.
@@ -460,6 +460,8 @@ int main(int argc, char **argv) {
                 if (wanted)
                         cases[i].f();
         }
+        if (argc == 3 && strcmp(argv[2], "locks") == 0)
+                case_locks();
         report();
         return 0;
 }

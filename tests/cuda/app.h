@@ -48,6 +48,7 @@ unsigned sum(uint64_t p, FakeStream s); /* of the numbers, when all of the strea
 extern unsigned long n_left; /* launches that were left before they were made */
 void case_left(void);
 void leave_one(FakeStream s, uint64_t p);
+void case_locks(void); /* needs jump-at-locks.c */
 
 /* app-captures.c */
 void case_captures(void);
@@ -56,3 +57,5 @@ void case_cig(void);
 void case_per_thread_captures(void);
 void case_recaptures(void);
 void case_unknown_captures(void);
+void capture_and_run(FakeStream s, uint64_t p, int k); /* one launch */
+void end_capture(FakeStream s);                        /* if there is one */

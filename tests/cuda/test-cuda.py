@@ -161,6 +161,21 @@ class Changes(unittest.TestCase):
             with self.subTest(seed):
                 self.hostile("proc", f"flip,hold,limit=4,seed={seed}")
 
+    @unittest.skipIf(LINKED, "the locks are taken by a sanitizer's functions")
+    def test_jumps_out_of_the_layer(self):
+        """A signal comes right behind each lock that the layer takes, one after the other, and its handler jumps away.
+        Streams, captures and contexts work after that, and every launch is reported complete."""
+        fake = {"XSCHED_FAKE": "track", "XSCHED_FAKE_REPORT": self.report}
+        output, n = self.run_app(
+            environment(os.environ["CUDA_JUMPS"], LAYER, libraries=[FAKES], **fake), "proc", "locks"
+        )
+        jumps = int(output)
+        self.assertGreater(jumps, 50)
+        self.assertGreaterEqual(n["counted"], n["launches"])
+        self.assertLessEqual(n["counted"], n["launches"] + jumps)
+        r = numbers(self.report)
+        self.assertEqual((r["excess"], r["outstanding"]), (0, 0), r)
+
     @unittest.skipIf(LINKED, "nothing can be preloaded before a sanitizer")
     def test_beside_somebody_else(self):
         """Beside another library that shares GPUs, nothing is held, whatever the verdict, and the other library sees
