@@ -4,8 +4,8 @@
  * Policies are switched at random under load: 200 clients on four devices
  *
  * No settings are lost, no queue is starved, and no unchanged verdict is written. The test has its own clock, so each
- * run is the same, and lasts a minute of that clock; under a sanitizer, which makes that slow, a part of it unless
- * -Dlong-tests=true.
+ * run is the same, and lasts a minute of that clock (tests/bus/test-switching.py has the real one); under a sanitizer,
+ * which makes that slow, a part of it unless -Dlong-tests=true.
  */
 
 #include <stdio.h>
