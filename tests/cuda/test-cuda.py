@@ -332,6 +332,20 @@ class Scheduled(ScheduledCase):
             os.mkfifo(os.path.join(folder, "control"))
             self.assertIn("its clients share channels, and are held at the gate alone", self.check(p))
 
+    def test_values_that_are_not_understood(self):
+        wrong = {"XSCHED_CUDA_STOP": "yes", "XSCHED_CUDA_SLICE": "1ms", "XSCHED_CUDA_INTERLEAVE": "3"}
+        right = {"XSCHED_CUDA_STOP": "any", "XSCHED_CUDA_SLICE": "500", "XSCHED_CUDA_INTERLEAVE": "2"}
+        for values, understood in (wrong, False), (right, True), ({"XSCHED_CUDA_STOP": "0"}, True):
+            p = self.start("deep", 500, **values)
+            self.queue_of(p)
+            said = self.check(p)
+            for name, value in values.items():
+                (self.assertNotIn if understood else self.assertIn)(f"{name}={value} is not understood", said)
+            stops = "started with XSCHED_CUDA_STOP=0" in said
+            self.assertEqual(stops, values["XSCHED_CUDA_STOP"] == "0", said)
+            self.assertEqual(f"XSCHED_CUDA_STOP={values['XSCHED_CUDA_STOP']})" in said, not stops, said)
+            self.stop(p)
+
     def test_without_the_layer(self):
         """check reports the layer of any process that has loaded libcuda."""
         p = subprocess.Popen(

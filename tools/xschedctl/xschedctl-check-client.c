@@ -59,20 +59,41 @@ static void check_hooked(Check *k, const Object *q) {
                                 id, hooked, none ? ", and never counts as ready" : "");
 }
 
+/* Returns the version of NVIDIA's kernel driver in the buffer. */
+static const char *nvidia_version(char *buf, size_t size) {
+        FILE *f = fopen("/sys/module/nvidia/version", "re");
+
+        if (!f || !fgets(buf, (int) size, f))
+                (void) snprintf(buf, size, "unknown");
+        if (f)
+                (void) fclose(f);
+        buf[strcspn(buf, "\n")] = '\0';
+        return buf;
+}
+
 /* Kernels of CUDA programs can be stopped with some versions of the driver only. */
 static void check_level(Check *k, const Object *q) {
+        _cleanup_free_ char *wanted = NULL;
         uint64_t id = object_get_uint(q, "Id");
+        char version[64];
 
         if (!streq(object_get_string(q, "Backend"), "cuda"))
                 return;
-        if (object_get_uint(q, "MaxLevel") > 1)
+        if (object_get_uint(q, "MaxLevel") > 1) {
                 check_add(k, "level", CHECK_OK, "queue:%" PRIu64 " can be held by stopping its kernels", id);
+                return;
+        }
+        if (check_get_variable(k, "XSCHED_CUDA_STOP", &wanted) >= 0 && streq_ptr(wanted, "0"))
+                check_add(k, "level", CHECK_OK,
+                                "queue:%" PRIu64 " is held at the gate alone, see xsched-cuda(7): the program was "
+                                "started with XSCHED_CUDA_STOP=0",
+                                id);
         else
                 check_add(k, "level", CHECK_OK,
                                 "queue:%" PRIu64 " is held at the gate alone, see xsched-cuda(7): its kernels "
-                                "are not stopped with this driver, or XSCHED_CUDA_STOP=0 says no, or "
-                                "its channels were not seen",
-                                id);
+                                "are not stopped with this driver (version %s, XSCHED_CUDA_STOP=%s), or its channels "
+                                "were not seen",
+                                id, nvidia_version(version, sizeof(version)), strempty(wanted));
 }
 
 /* Prints the counts of each interception point. */

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "common/cuda-others.h"
+#include "common/parse-util.h"
 #include "common/shim-list.h"
 #include "tools/shared/shim-env.h"
 #include "tools/xschedctl/xschedctl-check.h"
@@ -67,6 +68,30 @@ static void check_others(Check *k, const char *maps) {
         }
 }
 
+/* The layer takes a value that it does not understand for none. */
+static void check_cuda_variables(Check *k, const char *maps) {
+        static const struct {
+                const char *name, *word; /* word: a value beside the numbers */
+                uint64_t max;
+        } variables[] = {
+                        {"XSCHED_CUDA_STOP", "any", 0},
+                        {"XSCHED_CUDA_SLICE", NULL, UINT64_C(1000000)},
+                        {"XSCHED_CUDA_INTERLEAVE", NULL, 2},
+        };
+        _cleanup_free_ char *layer = check_find_mapped(maps, CHECK_CUDA_LAYER);
+
+        for (size_t i = 0; layer && i < ELEMENTSOF(variables); i++) {
+                _cleanup_free_ char *value = NULL;
+                uint64_t n;
+                if (check_get_variable(k, variables[i].name, &value) < 0 || isempty(value) ||
+                                streq_ptr(value, variables[i].word) ||
+                                parse_uint64(value, 0, variables[i].max, &n) >= 0)
+                        continue;
+                check_add(k, "cuda", CHECK_WARNING, "%s=%s is not understood, and does nothing: see xsched-cuda(7)",
+                                variables[i].name, value);
+        }
+}
+
 /* Clients of NVIDIA's MPS have no channels of their own. A client finds the server by this directory. */
 static void check_mps(Check *k, const char *maps) {
         _cleanup_free_ char *driver = check_find_mapped(maps, "libcuda.so"), *directory = NULL, *pipe = NULL;
@@ -102,6 +127,7 @@ void check_runtimes(Check *k, const char *maps) {
                 check_runtime(k, maps, runtimes[i].name, runtimes[i].library, runtimes[i].layer);
         check_hip_layer(k, maps);
         check_others(k, maps);
+        check_cuda_variables(k, maps);
         check_mps(k, maps);
         check_tool_is_taken(k, maps);
 }
