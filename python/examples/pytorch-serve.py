@@ -22,9 +22,10 @@ def infer(model: torch.nn.Module, x: torch.Tensor) -> torch.Tensor:
         return model(x).cpu()
 
 
-@xsched.priority(0)
+@xsched.priority(255)
 async def answer(model: torch.nn.Module, x: torch.Tensor) -> torch.Tensor:
-    """Requests are above the training: during a request the process is not lowered."""
+    """Requests are above the training: during a request the process has all of the priority that it has claimed. With
+    priority(0) it would have 0, since that only lowers."""
     return await asyncio.to_thread(infer, model, x)
 
 

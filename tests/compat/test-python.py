@@ -425,6 +425,66 @@ class Examples(Case):
         out = Script(self, None, program, OPENCL_LAYERS=layer).end()
         self.assertEqual(out, "launches seen: 20\nright\n")
 
+    def pytorch(self, address=None):
+        """The example with a stand-in for PyTorch, which stops in the first request, in the training after all
+        requests, and at the end."""
+        here = os.path.dirname(os.path.realpath(__file__))
+        return Script(
+            self,
+            f"""
+            import runpy, time
+            sys.path.insert(0, {here + "/stand-in"!r})
+            import torch
+            n_requests = n_trained = 0
+            def at(what):
+                global n_requests, n_trained
+                if what == "infer":
+                    n_requests += 1
+                    if n_requests == 1:
+                        step("request")
+                else:
+                    time.sleep(0.01)  # requests take less time than the training
+                    n_trained += n_requests == 5
+                    if n_trained == 5:
+                        step("training")
+            torch.at = at
+            queue = xsched.Queue("test:0")
+            runpy.run_path({SOURCE + "/python/examples/pytorch-serve.py"!r}, run_name="__main__")
+            step("end")
+            """,
+            address=address,
+        )
+
+    def test_pytorch(self):
+        """Requests have the class that the example claims, and are not lowered by the training."""
+        with open(f"{self.directory}/classes.d/interactive.class", "w", encoding="utf-8") as f:
+            f.write("[Class]\nPriority=50\n")
+        self.call("Reload")
+        s = self.pytorch()
+        has = lambda path: tuple(self.get(p, path, CLIENT) for p in ("Class", "Priority"))
+        seen = lambda: [has(c[5]) for c in self.call("ListClients")]
+        for place, expected in (("request", ("interactive", 50)), ("training", ("default", -20))):
+            s.at(place)
+            until(lambda e=expected: seen() == [e], f"in the {place}: {expected}, not {seen()}")
+            s.go()
+        s.at("answered (1, 256) loss 0.5")
+        s.at("end")
+        until(lambda: seen() == [("default", 0)], "nothing is left of it")
+        s.go()
+        s.end()
+
+    def test_pytorch_alone(self):
+        """Without a service the example says so, and does its work."""
+        s = self.pytorch("unix:path=/nonexistent")
+        s.at("without a claim: No such file or directory")
+        for place in ("request", "training"):
+            s.at(place)
+            s.go()
+        s.at("answered (1, 256) loss 0.5")
+        s.at("end")
+        s.go()
+        s.end()
+
     def test_global(self):
         """The service has the hints of an XQueue while that exists, under GLB."""
         s = Script(
