@@ -30,7 +30,7 @@
 
 #define RUNTIME_DIR    "/run/xschedd"
 #define PAUSER_NAME    "xsched-holder"
-#define RELEASE_MAX_NS (2 * PAGE_LEASE_NS) /* a pauser that pauses longer is killed, and the pause is undone */
+#define RELEASE_MAX_NS (2 * PAGE_LEASE_NS) /* a pauser that has not let go by then is killed, and the pause undone */
 #define HOLD_MAX_NS    (10 * NSEC_PER_SEC) /* the same for one that has not paused by then; amdgpu waits 9 s itself */
 #define DEATHS_MAX     3U                  /* deaths of a client's pausers, after which the rung is given up */
 #define FORMER_MAX     15U /* tries to undo a former service's pauses while one of its pausers lives: 30 s */

@@ -154,9 +154,7 @@ int find_kfd_shim(char **ret) {
 }
 
 bool shim_is_only_tool(const char *tools) {
-        const char *ours = shim_list_find(tools, HSA_TOOL_NAME);
-
-        return ours && ours == tools && strcspn(tools, " ") == strlen(tools);
+        return tools && shim_list_find(tools, HSA_TOOL_NAME) == tools && !strchr(tools, ' ');
 }
 
 bool shim_wants_kfd(void) {
