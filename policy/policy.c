@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * The list of policies. To add one: write its file, declare its table in policy.h, name it here.
+ * The list of policies, and what the caller asks about each. To add one: write its file, declare its table in policy.h,
+ * name it here.
  */
 
+#include "common/fetch.h"
 #include "core.h"
 
 const PolicyOps *const policy_all[] = {
@@ -23,6 +25,17 @@ const PolicyOps *const policy_all[] = {
 
 uint64_t policy_latest(const Policy *p) {
         return p->latest_ns;
+}
+
+void policy_fetch(uintptr_t entity) {
+        fetch_lines(entity, offsetof(PolicyEntity, id));
+}
+
+void policy_fetch_more(const PolicyEntity *e) {
+        fetch_lines((uintptr_t) e->branch, sizeof(*e->branch));
+        fetch_lines((uintptr_t) e->node, offsetof(PolicyNode, quota));
+        fetch_lines((uintptr_t) e->idle_prev + offsetof(PolicyEntity, idle_prev), sizeof(e));
+        fetch_lines((uintptr_t) e->idle_next + offsetof(PolicyEntity, idle_prev), sizeof(e));
 }
 
 bool policy_is_global(const PolicyOps *ops) {

@@ -304,6 +304,11 @@ extern const PolicyOps *const policy_all[];
  * entity often stays away. */
 uint64_t policy_latest(const Policy *p);
 
+/* Have the CPU fetch what calls for the entity are about to read: its own memory, which may be freed meanwhile; and
+ * what it refers to. */
+void policy_fetch(uintptr_t entity);
+void policy_fetch_more(const PolicyEntity *e);
+
 /* Whether the policy goes over several devices: PolicyOps.level(), outside(). */
 bool policy_is_global(const PolicyOps *ops);
 

@@ -6,6 +6,7 @@
 
 #include <utlist.h>
 
+#include "ahead.h"
 #include "arbiter.h"
 #include "counters.h"
 #include "crowd.h"
@@ -558,6 +559,7 @@ void arbiter_flush(Manager *m) {
 /* --- edges --- */
 
 unsigned arbiter_client_woke(Client *c) {
+        bool again = c->id == c->manager->last_edge;
         unsigned n = 0;
         uint64_t expected;
 
@@ -570,12 +572,16 @@ unsigned arbiter_client_woke(Client *c) {
                         if (!q)
                                 continue;
                         n++;
+                        if (!again)
+                                ahead_fetch_more(q);
                         expected = atomic_load_explicit(&q->page_slot->expected_ns, memory_order_relaxed);
                         if (expected != q->expected_ns)
                                 forecast_heard(q, expected);
                         edge_look(q);
                         if (quick_heard(q))
                                 edge_sync_watch(q);
+                        if (!again)
+                                ahead_note(q);
                 }
         }
         c->n_edges += n;

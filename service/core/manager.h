@@ -32,7 +32,8 @@
  *   share     a group's node in the policy of a device
  *   activity  whose entities belong to the active session of a seat
  *   gang      one verdict for a group on all its devices; stall: stopped processes
- *   wakes     the eventfds of all clients; edges: reads their pages after a wake-up
+ *   wakes     the eventfds of all clients; edges: reads their pages after a wake-up; ahead: has the CPU fetch what that
+ *             will read
  *   turn      work that is left for the end of a turn of the loop
  *   arbiter   from events to the policy, from grants to page words, watch flags; lease; decision: latency of decisions
  *   ladder    how far a hold reaches, orders to drivers, their costs (costs); tail: launches in flight behind a hold;
@@ -118,6 +119,16 @@ typedef struct Keep {
 /* client_find() */
 #define CLIENTS_FOUND 1024U
 
+/* Where objects of a client were when its last edge was handled, as numbers: they may have been freed since. ahead.h */
+typedef struct Ahead {
+        uintptr_t page, slots, page_slot, queue, entity, policy;
+} Ahead;
+
+typedef struct ClientPlace {
+        Client *client;
+        Ahead ahead;
+} ClientPlace;
+
 /* wakes.h */
 typedef struct Wakes {
         int epoll;
@@ -196,7 +207,8 @@ struct Manager {
         Claims claims;
         struct Freezer *freezers; /* uthash, by unit; freeze.h */
 
-        Client *found[CLIENTS_FOUND]; /* of `clients`, by id: client_find() */
+        ClientPlace found[CLIENTS_FOUND]; /* of `clients`, by id: client_find() */
+        uint64_t last_edge;               /* id of the client whose edge was handled last; 0: none */
 
         uint64_t next_client_id;
         uint64_t next_queue_id;

@@ -22,21 +22,22 @@ void manager_reserve_ids(Manager *m) {
 /* Each edge asks this. Ids are given out in turn, so nearly all clients are found at the places of theirs: the way
  * through the table reads other clients, which are in no cache. */
 Client *client_find(Manager *m, uint64_t id) {
-        Client **place = m->found + id % ELEMENTSOF(m->found), *c = *place;
+        ClientPlace *place = client_place(m, id);
+        Client *c = place->client;
 
         if (c && c->id == id)
                 return c;
         HASH_FIND(hh, m->clients, &id, sizeof(id), c);
         if (c)
-                *place = c;
+                place->client = c;
         return c;
 }
 
 void client_lost(Manager *m, const Client *c) {
-        Client **place = m->found + c->id % ELEMENTSOF(m->found);
+        ClientPlace *place = client_place(m, c->id);
 
-        if (*place == c)
-                *place = NULL;
+        if (place->client == c)
+                place->client = NULL;
 }
 
 Client *client_find_by_pid(Manager *m, pid_t pid, uint64_t start_time) {

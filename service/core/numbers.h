@@ -9,6 +9,11 @@
 
 Client *client_find(Manager *m, uint64_t id);
 
+/* The place of a client with that id. Its present owner may be another one. */
+static inline ClientPlace *client_place(Manager *m, uint64_t id) {
+        return m->found + id % ELEMENTSOF(m->found);
+}
+
 /* Called when the client has left the table of clients. */
 void client_lost(Manager *m, const Client *c);
 

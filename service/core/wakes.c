@@ -10,6 +10,7 @@
 #include <sys/timerfd.h>
 #include <utlist.h>
 
+#include "ahead.h"
 #include "arbiter.h"
 #include "numbers.h"
 #include "service/base/log.h"
@@ -170,7 +171,10 @@ static unsigned hear(Manager *m, const struct epoll_event *events, int n) {
         m->wakes.looked_at = now;
         if (n <= 0)
                 return 0;
+        ahead_fetch(m, events[0].data.u64);
         for (int i = 0; i < n; i++) {
+                if (i + 1 < n)
+                        ahead_fetch(m, events[i + 1].data.u64);
                 if (events[i].data.u64 == WAKES_ALARM) {
                         m->wakes.alarm_at = NSEC_INFINITY;
                         continue;

@@ -9,7 +9,6 @@
 #include <utlist.h>
 
 #include "service/core/arbiter.h"
-#include "service/core/numbers.h"
 #include "service/core/resolve.h"
 #include "service/core/suspension.h"
 #include "service/core/usage.h"
@@ -517,29 +516,6 @@ static void test_random(void **state) {
         manager_free(m);
 }
 
-/* Clients are found by their ids, also those that share a place with another, and none that has gone. */
-static void test_found(void **state) {
-        Manager *m = manager_make();
-        Process a = join(m, "/a", 0);
-        uint64_t one = a.client->id, other = one + CLIENTS_FOUND;
-
-        m->next_client_id = other;
-        Process b = join(m, "/b", 0);
-        assert_int_equal(b.client->id, other);
-        for (unsigned i = 0; i < 3; i++) {
-                assert_ptr_equal(client_find(m, other), b.client);
-                assert_ptr_equal(client_find(m, one), a.client);
-                assert_null(client_find(m, other + CLIENTS_FOUND));
-        }
-        leave(&a);
-        assert_null(m->found[one % CLIENTS_FOUND]);
-        assert_null(client_find(m, one));
-        assert_ptr_equal(client_find(m, other), b.client);
-        leave(&b);
-        assert_null(client_find(m, other));
-        manager_free(m);
-}
-
 int main(void) {
         const struct CMUnitTest tests[] = {
                         cmocka_unit_test(test_alone),
@@ -555,7 +531,6 @@ int main(void) {
                         cmocka_unit_test(test_devices_are_bounded),
                         cmocka_unit_test(test_devices_go_with_their_queues),
                         cmocka_unit_test(test_devices_are_a_users),
-                        cmocka_unit_test(test_found),
                         cmocka_unit_test(test_random),
         };
 
