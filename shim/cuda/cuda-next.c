@@ -205,5 +205,10 @@ CudaAny cuda_find_lazily(uint64_t entry) {
                 return (CudaAny) (uintptr_t) f;
         }
         const Library *l = find();
-        return l ? l->next[entry] : (CudaAny) (uintptr_t) no_function;
+        CudaDlsym lookup = l ? NULL : cuda_real_dlsym();
+        /* There is another library of these functions, by another name; or there is no memory. */
+        void *next = lookup ? lookup(RTLD_NEXT, names[entry]) : NULL;
+        if (!l && !next)
+                (void) dlerror();
+        return l ? l->next[entry] : next ? (CudaAny) (uintptr_t) next : (CudaAny) (uintptr_t) no_function;
 }

@@ -15,6 +15,7 @@
 API void *local_find(const char *name);
 API const char *local_error(void);
 API int local_init(void);
+API int local_wait(void);
 
 /* dlsym() finds out by the address to return to who has called it: so that is to be here. */
 API void *local_find(const char *name) {
@@ -30,4 +31,8 @@ API const char *local_error(void) {
 /* Needs libcuda, so that the linker keeps it. */
 API int local_init(void) {
         return cuInit(0);
+}
+
+API int local_wait(void) {
+        return cuCtxSynchronize();
 }

@@ -211,6 +211,19 @@ class Changes(unittest.TestCase):
         self.assertEqual(run(LAYER), [native, "1\n"])
         self.assertTrue(native.startswith("[True, True, False] "), native)
 
+    @unittest.skipIf(LINKED, "needs a program without libcuda")
+    def test_libcuda_has_another_name(self):
+        """A program that calls by symbols reaches the library that has them, by whatever name."""
+        script = (
+            "import ctypes, os; ctypes.CDLL(os.environ['CUDA_RENAMED'], ctypes.RTLD_GLOBAL);"
+            "program = ctypes.CDLL(os.environ['CUDA_ANYBODY']); print(program.local_init(), program.local_wait())"
+        )
+        for preload in (), (LAYER,):
+            p = subprocess.run(
+                [sys.executable, "-c", script], env=environment(*preload), capture_output=True, text=True, check=False
+            )
+            self.assertEqual((p.stdout, p.stderr), ("0 201\n", ""))
+
     @unittest.skipIf(LINKED, "needs a program without the layer linked in")
     def test_no_cuda_no_cost(self):
         """In a program without CUDA the layer loads nothing, and dlsym() works as without it."""
