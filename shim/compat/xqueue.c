@@ -88,13 +88,16 @@ static int xqueue_publish(XQueue *x) {
         if (compat_find_hwq(x->hwq->handle) != x->hwq)
                 return -ENOENT; /* it was destroyed meanwhile */
         int r = side_new(x, &x->side);
-        if (r >= 0)
-                r = gate_set(x);
         if (r < 0)
                 return r;
-        r = compat_add(x);
+        r = gate_set(x);
+        if (r >= 0) {
+                r = compat_add(x);
+                if (r < 0)
+                        gate_unset(x);
+        }
         if (r < 0) {
-                gate_unset(x);
+                x->side->xq = NULL; /* an edge of the slot's former XQueue may be left */
                 return r;
         }
         x->hwq->xq = x;

@@ -129,6 +129,57 @@ static void test_destroyed_while_created(void **state) {
         assert_int_equal(XQueueGet(&x, q.hwq), kXSchedErrorNotFound);
 }
 
+static void other_begin(void *userdata, int wait) {
+}
+
+static void other_complete(void *userdata, uint32_t n) {
+}
+
+static uint32_t other_limit(void *userdata) {
+        return 0;
+}
+
+static int other_held(void *userdata) {
+        return 0;
+}
+
+static unsigned n_edges;
+
+static void on_edge(XQueue *x) {
+        n_edges++;
+}
+
+/* No XQueue can be made, because something else is in front of the layer's queue. An edge that the slot's former XQueue
+ * has left is nobody's. */
+static void test_not_made(void **state) {
+        const XschedLocal other = {.size = sizeof(other),
+                        .begin = other_begin,
+                        .complete = other_complete,
+                        .limit = other_limit,
+                        .held = other_held};
+        Queue former, q;
+
+        XschedQueue *layers = make_layers(&q);
+        assert_ok(XQueueDestroy(q.xq));
+        assert_int_equal(xsched_queue_set_local(layers, &other), 0);
+        make(&former);
+        const Side *side = compat_find(former.xq)->side;
+        end(&former);
+        assert_int_equal(side->refs, 0);
+        assert_int_equal(XQueueCreate(&q.xq, q.hwq, kPreemptLevelBlock, 0), kXSchedErrorNotAllowed);
+        {
+                COMPAT_LOCKED;
+                page_mark_dirty(side->header, side->index);
+                side_take_edges(on_edge);
+        }
+        assert_int_equal(n_edges, 0);
+        assert_int_equal(xsched_queue_set_local(layers, NULL), 0);
+        assert_ok(XQueueCreate(&q.xq, q.hwq, kPreemptLevelBlock, 0));
+        assert_ptr_equal(compat_find(q.xq)->side, side);
+        end(&q);
+        (void) xsched_queue_unref(layers);
+}
+
 static bool is_waiting(const Queue *q) {
         COMPAT_LOCKED;
         return compat_find(q->xq)->waits_for;
@@ -395,6 +446,7 @@ int main(void) {
                         cmocka_unit_test_setup_teardown(test_no_threads, setup, teardown),
                         cmocka_unit_test_setup_teardown(test_destroyed_while_suspended, setup, teardown),
                         cmocka_unit_test_setup_teardown(test_destroyed_while_created, setup, teardown),
+                        cmocka_unit_test_setup_teardown(test_not_made, setup, teardown),
                         cmocka_unit_test_setup_teardown(test_suspended_twice, setup, teardown),
                         cmocka_unit_test_setup_teardown(test_destroyed_while_waiting, setup, teardown),
                         cmocka_unit_test_setup_teardown(test_global_while_waiting, setup, teardown),
