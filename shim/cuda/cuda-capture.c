@@ -11,6 +11,7 @@
 #include "common/signal-mask.h"
 #include "shim/cuda/cuda-capture.h"
 #include "shim/cuda/cuda-next.h"
+#include "shim/cuda/cuda-queue.h"
 
 #define ORIGINS_MAX 64U
 
@@ -47,6 +48,54 @@ void cuda_ask_end(void) {
         atomic_fetch_sub(&n_asking, 1);
 }
 
+/* --- the mode of a thread --- */
+
+typedef struct Relaxed {
+        const void *frame; /* of the function that has relaxed the mode; NULL: none has */
+        int mode;          /* before that */
+} Relaxed;
+
+static _Thread_local Relaxed relaxed __attribute__((tls_model("initial-exec")));
+
+static int exchange_mode(int mode) {
+        (void) CUDA_CALL(cuThreadExchangeStreamCaptureMode, CudaResult(*)(int *), &mode);
+        return mode;
+}
+
+/* Stacks grow down: a frame at a lower or equal address has ended. */
+static bool was_left(const void *frame) {
+        return relaxed.frame && (uintptr_t) relaxed.frame <= (uintptr_t) frame && !cuda_on_other_stack();
+}
+
+/* NULL: this is a handler that has interrupted another call of this function, which restores the mode. */
+const void *cuda_capture_relax(const void *frame) {
+        if (was_left(frame)) {
+                relaxed.frame = frame;
+                return frame;
+        }
+        if (relaxed.frame)
+                return NULL;
+        relaxed.mode = exchange_mode(CUDA_CAPTURE_MODE_RELAXED);
+        atomic_signal_fence(memory_order_seq_cst);
+        relaxed.frame = frame;
+        return frame;
+}
+
+void cuda_capture_unrelax(const void *const *frame) {
+        if (!*frame)
+                return;
+        (void) exchange_mode(relaxed.mode);
+        atomic_signal_fence(memory_order_seq_cst);
+        relaxed.frame = NULL;
+}
+
+void cuda_capture_look_back(const void *frame) {
+        if (unlikely(relaxed.frame) && was_left(frame))
+                cuda_capture_unrelax(&frame);
+}
+
+/* --- captures --- */
+
 static CudaStream own_default(void) {
         return (CudaStream) (uintptr_t) CUDA_STREAM_PER_THREAD;
 }
@@ -63,6 +112,7 @@ static Origin origin_of(CudaStream stream, bool per_thread) {
 void cuda_capture_begins(CudaStream stream, bool per_thread) {
         Origin o = origin_of(stream, per_thread);
 
+        cuda_capture_look_back(__builtin_frame_address(0));
         if (CUDA_CALL(cuStreamGetCtx, CudaResult(*)(CudaStream, CudaContext *), o.stream, &o.context) !=
                         CUDA_RESULT_SUCCESS)
                 o.context = NULL;

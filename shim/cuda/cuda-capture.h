@@ -35,6 +35,13 @@ void cuda_capture_drop_context(CudaContext context);
 /* Counts a capture that never ends. */
 void cuda_capture_for_ever(void);
 
+/* Between these two calls this thread's calls do not disturb captures of other threads. `frame`: of the caller; the
+ * second one gets what the first one has returned. A jump out of a signal's handler may leave out the second:
+ * cuda_capture_look_back() sets the mode back then. */
+const void *cuda_capture_relax(const void *frame);
+void cuda_capture_unrelax(const void *const *frame);
+void cuda_capture_look_back(const void *frame);
+
 /* Returns false when a stream is being captured. */
 bool cuda_ask_begin(void);
 void cuda_ask_end(void);

@@ -341,6 +341,11 @@ BEGINS_CAPTURES(cuStreamBeginRecaptureToGraph, RECAPTURE_PARAMS, RECAPTURE_TYPES
 ENDS_CAPTURE(cuStreamEndCapture, false)
 ENDS_CAPTURE(cuStreamEndCapture_ptsz, true)
 
+HOOK(cuThreadExchangeStreamCaptureMode, (int *mode)) {
+        cuda_capture_look_back(__builtin_frame_address(0));
+        return NEXT(cuThreadExchangeStreamCaptureMode, (int *), mode);
+}
+
 #define BEGINS_CIG(name)                                                                                               \
         HOOK(name, (CudaStream stream, void *params)) {                                                                \
                 cuda_capture_cig_begins();                                                                             \

@@ -23,21 +23,9 @@ static _Atomic uint32_t frozen; /* no query is made: a context may be about to e
 
 /* --- the driver, asked from a thread that need not be the application's --- */
 
-/* In this mode calls do not disturb captures of other threads. */
-static int capture_mode_relax(void) {
-        int mode = CUDA_CAPTURE_MODE_RELAXED;
-        (void) CUDA_CALL(cuThreadExchangeStreamCaptureMode, CudaResult(*)(int *), &mode);
-        return mode;
-}
-
-static void capture_mode_restore(const int *mode) {
-        int m = *mode;
-        (void) CUDA_CALL(cuThreadExchangeStreamCaptureMode, CudaResult(*)(int *), &m);
-}
-
 #define WITH_RELAXED_CAPTURE                                                                                           \
-        _cleanup_(capture_mode_restore)                                                                                \
-        _unused_ int _mode = capture_mode_relax()
+        _cleanup_(cuda_capture_unrelax)                                                                                \
+        _unused_ const void *_frame = cuda_capture_relax(__builtin_frame_address(0))
 
 /* Whether the call was refused for this thread just now, which says nothing about the work. */
 static bool is_refusal(CudaResult r) {
@@ -392,12 +380,18 @@ void cuda_track_thaw(void) {
 
 /* --- waits of the application --- */
 
+/* What a jump out of the handler of a signal has left. `frame`: of the caller. */
+static void look_for_left(const void *frame) {
+        cuda_capture_look_back(frame);
+        cuda_begun_look(frame);
+}
+
 /* Does nothing when a thread inside of the driver has the lock: a later look finds the completions. */
 void cuda_wait_begin(CudaStream stream, bool per_thread, CudaWait *ret) {
         CudaQueue *q = cuda_queue_find(stream, per_thread);
 
         *ret = (CudaWait){};
-        cuda_begun_look(__builtin_frame_address(0));
+        look_for_left(__builtin_frame_address(0));
         if (!q || q->own_default || !QUEUE_TRY_LOCK(q))
                 return;
         if (q->xq && !queue_is_quiet(q))
@@ -432,7 +426,7 @@ static void harvest_in_flight(CudaQueue *q) {
 
 void cuda_track_waited_all(void) {
         PROTECT_ERRNO;
-        cuda_begun_look(__builtin_frame_address(0));
+        look_for_left(__builtin_frame_address(0));
         cuda_queue_each(harvest_in_flight);
 }
 
@@ -452,7 +446,7 @@ static _noinline_ void launch_track(
         PROTECT_ERRNO;
 
         if (wait)
-                cuda_begun_look(frame);
+                look_for_left(frame);
         ret->xq = xq;
         ret->kind = kind ?: launch_kind(w->what, w->blocks);
         ret->begun = cuda_begun_note(q, xq, frame);

@@ -327,6 +327,10 @@ static void case_jumps(void) {
                 CHECK(pthread_join(t, &other) == 0);
                 for (int i = 0; i < 20; i++)
                         CHECK(launch_on(s, p, i, 0) == 0);
+                int mode = 2;
+                CHECK(cuThreadExchangeStreamCaptureMode(&mode) == 0);
+                printf("mode %d\n", mode);
+                CHECK(cuThreadExchangeStreamCaptureMode(&mode) == 0);
                 printf("jumps %d %08x %08x\n", how, sum((uintptr_t) other, s), sum(p, s));
                 CHECK(cuStreamDestroy_v2(s) == 0);
         }
