@@ -43,6 +43,9 @@ static uint64_t gaps_wait(uint64_t gap_ns, uint64_t limit_ns) {
 uint64_t gaps_worth_waiting(const Gaps *g, uint64_t limit_ns) {
         uint64_t best = 0, best_gain = 0, gain = 0;
 
+        /* Each gap that is bridged as well gains something, and after the longest there is none that costs. */
+        if (g->n > 0 && g->sorted[g->n - 1] < limit_ns && limit_ns < NSEC_INFINITY / GAPS_MAX)
+                return gaps_wait(g->sorted[g->n - 1], limit_ns);
         for (uint32_t i = 0; i < g->n && g->sorted[i] <= limit_ns; i++) {
                 uint64_t gap_ns = g->sorted[i], loss;
 
