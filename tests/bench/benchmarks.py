@@ -500,6 +500,7 @@ BENCHMARKS = {
     "decision": run_decision,
     "load": run_load,
     "edge": run_text("bench-edge"),
+    "cycle": run_text("bench-cycle"),
     "idle": run_idle,
     "control": run_control,
     "accounting": run_accounting,

@@ -235,6 +235,12 @@ EDGE_NOTE = (
     "cycle. The kernel's part is not counted: of edges as quick, each is one system call, epoll_pwait2().\n"
 )
 
+CYCLE_NOTE = (
+    "A cycle of the loads above that is over when the service hears of it, in a simulation of the kernel: each is one "
+    "wake-up of the real loop. A timer is a timeout, or an alarm that is set, for which the kernel programs the CPU's "
+    "clock, and again when the sleep is over. A look for other events is two system calls more, by sd-event.\n"
+)
+
 ACCOUNTING_NOTE = (
     "A program that only launches, and whose launches end at once, with `Accounting=` sampled, and exact: no program "
     "can lose more by being counted. It counts its launches while it is watched and while it is not. The loss is the "
@@ -281,6 +287,7 @@ SECTIONS = [
     ),
     ("The service under load", "", ["load"], render_load),
     ("An edge, in instructions", EDGE_NOTE, ["edge"], render_text),
+    ("A cycle, in wake-ups", CYCLE_NOTE, ["cycle"], render_text),
     ("The idle service", "", ["idle"], render_idle),
     ("The control plane", "", ["control"], render_control),
     ("Beside attackers", "", ["attack"], lambda record: render_attack(record, table) + "\n" + provenance(record)),
