@@ -18,13 +18,13 @@ typedef struct Begun {
 
 /* Initial-exec TLS, because dynamic TLS is allocated on first use, which may be in a signal handler. */
 static _Thread_local Begun records[CUDA_BEGUN] __attribute__((tls_model("initial-exec")));
-static _Thread_local uint32_t n_records __attribute__((tls_model("initial-exec")));
+_Thread_local uint32_t cuda_n_begun __attribute__((tls_model("initial-exec")));
 
 static XschedQueue *record_free(Begun *b) {
         XschedQueue *xq = TAKE_PTR(b->xq);
 
         if (xq)
-                n_records--;
+                cuda_n_begun--;
         atomic_signal_fence(memory_order_seq_cst);
         return xq;
 }
@@ -45,10 +45,10 @@ static void take_back(Begun *b) {
                 xsched_queue_complete(xq, 1, 0);
 }
 
-void cuda_begun_look(const void *frame) {
+void cuda_begun_look_slow(const void *frame) {
         PROTECT_ERRNO;
 
-        if (likely(n_records == 0) || cuda_on_other_stack())
+        if (cuda_on_other_stack())
                 return;
         for (size_t i = 0; i < CUDA_BEGUN; i++)
                 if (records[i].xq && (uintptr_t) records[i].frame <= (uintptr_t) frame)
@@ -66,7 +66,7 @@ uint32_t cuda_begun_note(CudaQueue *q, XschedQueue *xq, const void *frame) {
                 b->frame = frame;
                 atomic_signal_fence(memory_order_seq_cst);
                 b->xq = xq;
-                n_records++;
+                cuda_n_begun++;
                 return i;
         }
         return CUDA_BEGUN;

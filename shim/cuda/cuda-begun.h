@@ -29,4 +29,9 @@ bool cuda_begun_is_there(uint32_t index, const XschedQueue *xq);
 void cuda_begun_end(uint32_t index);
 
 /* Takes back launches that were left. `frame`: of the caller. */
-void cuda_begun_look(const void *frame);
+void cuda_begun_look_slow(const void *frame);
+extern _hidden_ _Thread_local uint32_t cuda_n_begun __attribute__((tls_model("initial-exec")));
+static inline void cuda_begun_look(const void *frame) {
+        if (unlikely(cuda_n_begun > 0))
+                cuda_begun_look_slow(frame);
+}

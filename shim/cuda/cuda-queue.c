@@ -62,6 +62,7 @@ static void fork_child(void) {
 
 bool cuda_on_other_stack(void) {
         stack_t s;
+        PROTECT_ERRNO;
 
         return sigaltstack(NULL, &s) < 0 || s.ss_flags & SS_ONSTACK;
 }
@@ -76,7 +77,17 @@ typedef struct Holding {
 /* Handlers of signals nest. Initial-exec, because dynamic TLS is allocated on first use. */
 static _Thread_local Holding holdings[4] __attribute__((tls_model("initial-exec")));
 
+/* How many of them are not the first one, which is nearly always enough. */
+static _Thread_local unsigned n_nested __attribute__((tls_model("initial-exec")));
+
+static void holding_free(Holding *h) {
+        h->queue = NULL;
+        n_nested -= h != holdings;
+}
+
 static Holding *holding_of(const CudaQueue *q) {
+        if (likely(holdings[0].queue == q))
+                return &holdings[0];
         for (size_t i = 0; i < ELEMENTSOF(holdings); i++)
                 if (holdings[i].queue == q)
                         return &holdings[i];
@@ -90,6 +101,7 @@ bool cuda_queue_is_mine(const CudaQueue *q) {
 /* Uses CLOCK_REALTIME, because pthread_mutex_clocklock() is newer than some systems that we run on. */
 static int wait_within(CudaQueue *q, uint64_t ns) {
         struct timespec now;
+        PROTECT_ERRNO;
 
         (void) clock_gettime(CLOCK_REALTIME, &now);
         struct timespec until = ns_to_timespec(timespec_to_ns(&now) + ns);
@@ -99,15 +111,14 @@ static int wait_within(CudaQueue *q, uint64_t ns) {
 /* Stacks grow down: a frame at a lower or equal address has ended, by a jump. A handler that interrupts the holder is
  * at a lower one. pthread_mutex_trylock() says EBUSY, too, when this thread has the lock. */
 static bool lock_within(CudaQueue *q, uint64_t ns, const void *frame) {
-        Holding *h = holding_of(q);
-        bool was_left = h && (uintptr_t) h->frame <= (uintptr_t) frame && !cuda_on_other_stack();
+        Holding *h = holding_of(NULL), *mine = h == holdings && n_nested == 0 ? NULL : holding_of(q);
+        bool was_left = mine && (uintptr_t) mine->frame <= (uintptr_t) frame && !cuda_on_other_stack();
 
-        if (!h)
-                h = holding_of(NULL);
-        else if (!was_left)
-                return false;
+        if (mine)
+                h = was_left ? mine : NULL;
         if (!h)
                 return false;
+        n_nested += !was_left && h != holdings;
         h->frame = frame;
         atomic_signal_fence(memory_order_seq_cst);
         h->queue = q;
@@ -118,7 +129,7 @@ static bool lock_within(CudaQueue *q, uint64_t ns, const void *frame) {
         if (r == EDEADLK)
                 q->left = true;
         else if (r != 0) {
-                h->queue = NULL;
+                holding_free(h);
                 return false;
         }
         if (unlikely(atomic_load_explicit(&q->stuck, memory_order_relaxed)))
@@ -127,14 +138,10 @@ static bool lock_within(CudaQueue *q, uint64_t ns, const void *frame) {
 }
 
 bool cuda_queue_try_lock_at(CudaQueue *q, const void *frame) {
-        PROTECT_ERRNO;
-
         return lock_within(q, 0, frame);
 }
 
 bool cuda_queue_lock_at(CudaQueue *q, const void *frame) {
-        PROTECT_ERRNO;
-
         if (likely(lock_within(q, atomic_load(&q->stuck) ? 0 : CUDA_LOCK_NS, frame)))
                 return true;
         if (!cuda_queue_is_mine(q))
@@ -148,7 +155,7 @@ void cuda_queue_unlock(CudaQueue *q) {
         (void) pthread_mutex_unlock(&q->lock);
         atomic_signal_fence(memory_order_seq_cst);
         if (h)
-                h->queue = NULL;
+                holding_free(h);
 }
 
 /* --- the end of the process --- */
