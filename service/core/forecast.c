@@ -14,16 +14,25 @@
 
 /* --- periods --- */
 
-static int compare_ns(const void *a, const void *b) {
-        const uint64_t x = *(const uint64_t *) a, y = *(const uint64_t *) b;
+/* There are few of them: qsort() takes many times as long. */
+static void sort_gaps(uint64_t gaps[static FORECAST_GAPS]) {
+        for (unsigned i = 1, k; i < FORECAST_GAPS; i++) {
+                uint64_t gap = gaps[i];
 
-        return x < y ? -1 : x > y;
+                for (k = i; k > 0 && gaps[k - 1] > gap; k--)
+                        gaps[k] = gaps[k - 1];
+                gaps[k] = gap;
+        }
 }
 
 /* A gap of several periods becomes one of its parts. */
 static void split_gaps(uint64_t gaps[static FORECAST_GAPS], uint64_t period_ns) {
-        for (unsigned i = 0; i < FORECAST_GAPS; i++)
-                gaps[i] /= MAX((gaps[i] + period_ns / 2) / period_ns, UINT64_C(1));
+        for (unsigned i = 0; i < FORECAST_GAPS; i++) {
+                uint64_t ns = gaps[i] + period_ns / 2;
+
+                if (ns >= 2 * period_ns)
+                        gaps[i] /= ns / period_ns;
+        }
 }
 
 bool forecast_learn(Forecast *f, uint64_t gap_ns, uint64_t *ret_period_ns, uint64_t *ret_spread_ns) {
@@ -35,9 +44,9 @@ bool forecast_learn(Forecast *f, uint64_t gap_ns, uint64_t *ret_period_ns, uint6
         if (f->n < FORECAST_GAPS)
                 return false;
         memcpy(sorted, f->gaps, sizeof(sorted));
-        qsort(sorted, FORECAST_GAPS, sizeof(sorted[0]), compare_ns);
+        sort_gaps(sorted);
         split_gaps(sorted, MAX(sorted[FORECAST_GAPS / 2], (uint64_t) FORECAST_PERIOD_MIN_NS));
-        qsort(sorted, FORECAST_GAPS, sizeof(sorted[0]), compare_ns);
+        sort_gaps(sorted);
         uint64_t period = sorted[FORECAST_GAPS / 2];
         *ret_period_ns = period;
         *ret_spread_ns = MAX(period - sorted[FORECAST_ODD], sorted[FORECAST_GAPS - 1 - FORECAST_ODD] - period) +
