@@ -38,6 +38,12 @@ uint64_t launch_kind_expected(const LaunchKinds *k, uint64_t kind) {
                         : 0;
 }
 
+bool launch_kind_is_settled(const LaunchKinds *k, uint64_t kind) {
+        const LaunchKind *e = &k->kinds[place(kind)];
+
+        return atomic_load_explicit(&e->kind, memory_order_relaxed) == kind && e->n >= MEAN_SAMPLES;
+}
+
 uint64_t launch_mean_next(uint64_t mean, uint32_t *n, uint64_t sample) {
         uint32_t weight = CLAMP(*n, 1U, MEAN_SAMPLES);
 

@@ -32,6 +32,9 @@ uint64_t launch_kind(const void *what, uint64_t size);
  * may get the time of the other kind. */
 uint64_t launch_kind_expected(const LaunchKinds *k, uint64_t kind);
 
+/* Returns whether the mean is of as many samples as it can be of. Needs the caller's lock. */
+bool launch_kind_is_settled(const LaunchKinds *k, uint64_t kind);
+
 /* Learns the time of one launch. Needs the caller's lock. */
 void launch_kind_learn(LaunchKinds *k, uint64_t kind, uint64_t ns);
 

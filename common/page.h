@@ -321,12 +321,16 @@ typedef enum PageBegin {
 } PageBegin;
 
 /* Counts one launch. Called before the gate, because a launch that waits is work, too. Returns a set of PageBegin. */
-static inline unsigned page_slot_begin(PageSlot *s) {
-        if (atomic_fetch_add_explicit(&s->outstanding, 1, memory_order_seq_cst) != 0)
+static inline unsigned page_slot_begin_n(PageSlot *s, uint32_t n) {
+        if (atomic_fetch_add_explicit(&s->outstanding, n, memory_order_seq_cst) != 0)
                 return PAGE_BEGIN_COUNTED;
         return PAGE_BEGIN_COUNTED |
                         (atomic_load_explicit(&s->watch, memory_order_seq_cst) & PAGE_WATCH_READY ? PAGE_BEGIN_EDGE
                                                                                                   : 0);
+}
+
+static inline unsigned page_slot_begin(PageSlot *s) {
+        return page_slot_begin_n(s, 1);
 }
 
 /* For a launch that found page_slot_is_open(). Returns 0: the launch may pass uncounted. Otherwise the slot has come

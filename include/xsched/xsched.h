@@ -106,6 +106,12 @@ int xsched_queue_begin_nowait(XschedQueue *q);
  * when the launch is not tracked. wait() must not launch on this queue. */
 int xsched_queue_begin_bounded(XschedQueue *q, void (*wait)(void *userdata), void *userdata);
 
+/* Counts n launches that were made without xsched_queue_begin(), as n calls of xsched_queue_begin_nowait() do, but in
+ * one. For short launches behind a tracked one, which are counted together because to count each takes a part of its
+ * own time. The caller has looked at xsched_queue_get_state() before each, and made none while the queue was held; and
+ * it does not report the last tracked launch before these complete. Returns an XschedBegin, for all of them. */
+int xsched_queue_join(XschedQueue *q, uint32_t n);
+
 /* Reports that n launches for which begin() returned XSCHED_TRACKED have completed. `device_ns`: the device time of all
  * of them together; 0: unknown. */
 void xsched_queue_complete(XschedQueue *q, uint32_t n, uint64_t device_ns);

@@ -71,10 +71,10 @@ static void seat_ended(GateSeat *seat, unsigned ends) {
                 seat_notify(seat);
 }
 
-/* gate_in_flight() adds a launch in flight, gate_drained() is called when the last has completed. The latter stamps the
+/* gate_in_flight() adds launches in flight, gate_drained() is called when the last has completed. The latter stamps the
  * slot first: a reader that learns of the completion by an edge reads the stamp. */
-static void gate_in_flight(Gate *g, PageSlot *s) {
-        if (atomic_fetch_add_explicit(&g->in_flight, 1, memory_order_seq_cst) != 0)
+static void gate_in_flight(Gate *g, PageSlot *s, uint32_t n) {
+        if (atomic_fetch_add_explicit(&g->in_flight, n, memory_order_seq_cst) != 0)
                 return;
 
         uint64_t now = now_ns();
@@ -284,6 +284,16 @@ static unsigned seat_begin(GateSeat *seat, bool counted) {
         return began;
 }
 
+/* Ends the caller's pin. */
+static void gate_count_tracked(Gate *g, GateSeat *seat, uint32_t n) {
+        PageSlot *s = seat->slot;
+
+        atomic_fetch_add_explicit(&g->tracked, n, memory_order_relaxed);
+        atomic_fetch_add_explicit(&s->submitted, n, memory_order_relaxed);
+        atomic_fetch_sub_explicit(&seat->users, SEAT_PIN - n, memory_order_seq_cst);
+        gate_in_flight(g, s, n);
+}
+
 int gate_begin_slow(Gate *g, GateWait wait, const GateRoom *room, bool counted) {
         PROTECT_ERRNO;
         bool waited = false;
@@ -313,12 +323,24 @@ int gate_begin_slow(Gate *g, GateWait wait, const GateRoom *room, bool counted) 
                 if (wait == GATE_WAIT && !never_wait && (room || slot_is_held(s)) && !gate_wait(g, seat, room))
                         continue;
 
-                atomic_fetch_add_explicit(&g->tracked, 1, memory_order_relaxed);
-                atomic_fetch_add_explicit(&s->submitted, 1, memory_order_relaxed);
-                atomic_fetch_sub_explicit(&seat->users, SEAT_PIN - 1, memory_order_seq_cst);
-                gate_in_flight(g, s);
+                gate_count_tracked(g, seat, 1);
                 return 1;
         }
+}
+
+int gate_join(Gate *g, uint32_t n) {
+        PROTECT_ERRNO;
+        GateSeat *seat;
+
+        while (!(seat = gate_pin(g)))
+                if (gate_begin_private(g)) {
+                        atomic_fetch_add_explicit(&g->private_slot.submitted, n - 1, memory_order_relaxed);
+                        return 0;
+                }
+        if (page_slot_begin_n(seat->slot, n) & PAGE_BEGIN_EDGE)
+                seat_ready_edge(seat);
+        gate_count_tracked(g, seat, n);
+        return 1;
 }
 
 /* Takes up to n launches out of the sum of both seats. Returns how many. */
@@ -394,32 +416,6 @@ bool gate_is_held(const Gate *g) {
 
         const GateSeat *seat = atomic_load_explicit(&g->seat, memory_order_seq_cst);
         return seat && page_hold_is_valid(seat->header, now_ns());
-}
-
-void gate_set_flying(Gate *g, uint64_t ns, uint64_t since_ns) {
-        PageSlot *s = atomic_load_explicit(&g->slot, memory_order_acquire);
-        atomic_store_explicit(&s->flying_since_ns, since_ns, memory_order_relaxed);
-        atomic_store_explicit(&s->flying_ns, ns, memory_order_relaxed);
-}
-
-void gate_started(Gate *g, uint64_t since_ns) {
-        uint64_t since = atomic_load_explicit(&g->busy_since_ns, memory_order_relaxed);
-
-        /* Too late if the last launch has completed meanwhile, or another launch is the first. */
-        if (since == 0 || since_ns <= since || since_ns > now_ns() ||
-                        !atomic_compare_exchange_strong_explicit(&g->busy_since_ns, &since, since_ns,
-                                        memory_order_relaxed, memory_order_relaxed))
-                return;
-        PageSlot *s = atomic_load_explicit(&g->slot, memory_order_acquire);
-        atomic_store_explicit(&s->launched_ns, since_ns, memory_order_relaxed);
-}
-
-/* gate_attach() stores the slot first and then reads `hooked`, so one of the two threads writes the value to the new
- * slot. */
-void gate_set_hooked(Gate *g, uint32_t hooked) {
-        atomic_store_explicit(&g->hooked, hooked, memory_order_seq_cst);
-        PageSlot *s = atomic_load_explicit(&g->slot, memory_order_seq_cst);
-        atomic_store_explicit(&s->hooked, hooked, memory_order_seq_cst);
 }
 
 void gate_boost(Gate *g) {
@@ -499,7 +495,7 @@ static void gate_fill_slot(Gate *g, PageSlot *s) {
  * caller has to drain. */
 static bool gate_counted(Gate *g, GateSeat *seat) {
         atomic_fetch_add_explicit(&seat->users, 1, memory_order_seq_cst);
-        gate_in_flight(g, seat->slot);
+        gate_in_flight(g, seat->slot, 1);
         if (!g->drains)
                 atomic_fetch_add_explicit(&g->owed, 1, memory_order_seq_cst);
         return g->drains;

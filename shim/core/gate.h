@@ -181,6 +181,10 @@ static inline int gate_begin_counted(Gate *g, GateWait wait, const GateRoom *roo
         return gate_begin_slow(g, wait, room, true);
 }
 
+/* Counts n > 0 launches that were made without the gate, while a tracked launch of the queue was in flight. Returns 1:
+ * they are tracked now; 0: there is no page any more. */
+int gate_join(Gate *g, uint32_t n);
+
 /* Ends n tracked launches. Ignores those beyond the number in flight. */
 void gate_end(Gate *g, uint32_t n);
 
@@ -192,16 +196,6 @@ void gate_boost(Gate *g);
 
 /* Tells the service when the application expects its next launch. */
 void gate_expect(Gate *g, uint64_t at_ns);
-
-/* Stores the device time of all launches in flight, and since when the device works on it; 0: only the mean is known.
- * May be called from signal handlers. */
-void gate_set_flying(Gate *g, uint64_t ns, uint64_t since_ns);
-
-/* Moves the start of the launches in flight to `since_ns`; does nothing if they started later than that. */
-void gate_started(Gate *g, uint64_t since_ns);
-
-/* Sets PageSlot.hooked. May be called from signal handlers. */
-void gate_set_hooked(Gate *g, uint32_t hooked);
 
 /* The calling thread passes held gates from now on, and its launches are counted: the control thread must not wait for
  * itself. */

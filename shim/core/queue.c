@@ -7,6 +7,7 @@
 #include "shim/core/queue.h"
 #include "common/macro.h"
 #include "gate-limit.h"
+#include "gate-told.h"
 #include "shim/core/client.h"
 #include "shim/core/local.h"
 
@@ -352,6 +353,19 @@ int xsched_queue_begin_nowait(XschedQueue *q) {
         if (unlikely(queue_has_local(q)))
                 return queue_begin_local(q, GATE_NOWAIT, NULL);
         return gate_begin(&q->gate, GATE_NOWAIT);
+}
+
+_public_
+int xsched_queue_join(XschedQueue *q, uint32_t n) {
+        int r = XSCHED_TRACKED;
+
+        if (n == 0)
+                return 0;
+        if (likely(!queue_has_local(q)))
+                return gate_join(&q->gate, n);
+        for (; n > 0; n--)
+                r = queue_begin_local(q, GATE_NOWAIT, NULL);
+        return r;
 }
 
 /* The control thread may have waited for the queue's last launches from two pages ago. */

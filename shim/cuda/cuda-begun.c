@@ -13,6 +13,8 @@ typedef struct Begun {
         CudaQueue *queue;
         uint64_t generation;
         uint32_t timed;
+        bool rides;
+        uint32_t ride;
         const void *frame;
 } Begun;
 
@@ -34,6 +36,12 @@ static XschedQueue *record_free(Begun *b) {
 static void take_back(Begun *b) {
         CudaQueue *q = b->queue;
 
+        if (b->rides) {
+                uint32_t ride = b->ride;
+                if (record_free(b))
+                        cuda_ride_end(&q->ride, ride, 0, false);
+                return;
+        }
         if (!CUDA_QUEUE_LOCK(q))
                 return;
         bool same = q->generation == b->generation && q->xq == b->xq;
@@ -55,7 +63,7 @@ void cuda_begun_look_slow(const void *frame) {
                         take_back(&records[i]);
 }
 
-uint32_t cuda_begun_note(CudaQueue *q, XschedQueue *xq, const void *frame) {
+static uint32_t note(CudaQueue *q, XschedQueue *xq, const void *frame, bool rides, uint32_t ride) {
         for (uint32_t i = 0; i < CUDA_BEGUN; i++) {
                 Begun *b = &records[i];
                 if (b->xq)
@@ -63,6 +71,8 @@ uint32_t cuda_begun_note(CudaQueue *q, XschedQueue *xq, const void *frame) {
                 b->queue = q;
                 b->generation = q->generation;
                 b->timed = CUDA_TIMED;
+                b->rides = rides;
+                b->ride = ride;
                 b->frame = frame;
                 atomic_signal_fence(memory_order_seq_cst);
                 b->xq = xq;
@@ -70,6 +80,14 @@ uint32_t cuda_begun_note(CudaQueue *q, XschedQueue *xq, const void *frame) {
                 return i;
         }
         return CUDA_BEGUN;
+}
+
+uint32_t cuda_begun_note(CudaQueue *q, XschedQueue *xq, const void *frame) {
+        return note(q, xq, frame, false, 0);
+}
+
+uint32_t cuda_begun_note_ride(CudaQueue *q, XschedQueue *xq, const void *frame, uint32_t ride) {
+        return note(q, xq, frame, true, ride);
 }
 
 void cuda_begun_set_timed(uint32_t index, uint32_t timed) {

@@ -18,6 +18,9 @@
 /* Notes a launch. Returns the record's index; CUDA_BEGUN: there is none free. */
 uint32_t cuda_begun_note(CudaQueue *q, XschedQueue *xq, const void *frame);
 
+/* The same for a launch on a ride: cuda_ride_begin(). */
+uint32_t cuda_begun_note_ride(CudaQueue *q, XschedQueue *xq, const void *frame, uint32_t ride);
+
 /* Notes its sample: CudaLaunch.timed. */
 void cuda_begun_set_timed(uint32_t index, uint32_t timed);
 

@@ -109,12 +109,11 @@ static void bound_wait(void *userdata) {
         PROTECT_ERRNO;
         const BoundWait *w = userdata;
         CudaQueue *q = w->queue;
-        uint32_t limit = cuda_bound_limit(q, w->kind);
 
+        cuda_track_harvest(q);
+        uint32_t limit = cuda_bound_limit(q, w->kind);
         if (limit != 0 && atomic_load(&q->in_flight) >= limit)
                 bound_wait_slow(q, limit);
-        else
-                cuda_track_harvest(q);
 }
 
 int cuda_bound_begin(CudaQueue *q, uint64_t kind) {
@@ -123,15 +122,15 @@ int cuda_bound_begin(CudaQueue *q, uint64_t kind) {
         return xsched_queue_begin_bounded(q->xq, bound_wait, &w);
 }
 
-bool cuda_bound_is_reached(CudaQueue *q, uint64_t kind) {
-        uint32_t limit = cuda_bound_limit(q, kind), n = atomic_load_explicit(&q->in_flight, memory_order_relaxed);
+/* Does not look for completions itself: the launch has to be counted first, or a queue whose device keeps up with it
+ * would be idle for a moment at each look. */
+bool cuda_bound_is_reached(const CudaQueue *q, uint32_t limit) {
+        uint32_t n = atomic_load_explicit(&q->in_flight, memory_order_relaxed) + cuda_ride_count(&q->ride);
 
         if (xsched_queue_get_state(q->xq) & XSCHED_QUEUE_HELD)
                 return true;
         /* Nothing tells when launches are complete. */
-        if (unlikely(atomic_load_explicit(&q->stuck, memory_order_relaxed)) || n < (limit ?: UNBOUND_LOOK))
+        if (unlikely(atomic_load_explicit(&q->stuck, memory_order_relaxed)))
                 return false;
-        cuda_track_harvest(q);
-        limit = cuda_bound_limit(q, kind);
-        return limit != 0 && atomic_load(&q->in_flight) >= limit;
+        return n >= (limit ?: UNBOUND_LOOK);
 }

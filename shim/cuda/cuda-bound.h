@@ -18,7 +18,8 @@
 /* Returns how many launches may be in flight when the next one is of this kind; 0: unlimited. */
 uint32_t cuda_bound_limit(CudaQueue *q, uint64_t kind);
 
-bool cuda_bound_is_reached(CudaQueue *q, uint64_t kind);
+/* Returns whether the next launch has to begin by cuda_bound_begin(). `limit`: cuda_bound_limit(), just now. */
+bool cuda_bound_is_reached(const CudaQueue *q, uint32_t limit);
 
 /* As xsched_queue_begin(), for a launch above the bound. */
 int cuda_bound_begin(CudaQueue *q, uint64_t kind);

@@ -304,6 +304,7 @@ ENDS_PRIMARY(cuDevicePrimaryCtxReset_v2)
 /* It is not known which streams belong to a green context: from here on no stream is queried, and each launch has its
  * event. */
 HOOK(cuGreenCtxDestroy, (void *green)) {
+        cuda_track_mark_tails();
         cuda_capture_for_ever();
         return NEXT(cuGreenCtxDestroy, (void *), green);
 }
@@ -312,6 +313,7 @@ HOOK(cuGreenCtxDestroy, (void *green)) {
 
 #define BEGINS_CAPTURE(name, PER_THREAD, PARAMS, TYPES, ...)                                                           \
         HOOK(name, PARAMS) {                                                                                           \
+                cuda_track_mark_tails();                                                                               \
                 cuda_capture_begins(stream, PER_THREAD);                                                               \
                 CudaResult r = NEXT(name, TYPES, __VA_ARGS__);                                                         \
                 cuda_capture_look(stream, PER_THREAD);                                                                 \
@@ -348,6 +350,7 @@ HOOK(cuThreadExchangeStreamCaptureMode, (int *mode)) {
 
 #define BEGINS_CIG(name)                                                                                               \
         HOOK(name, (CudaStream stream, void *params)) {                                                                \
+                cuda_track_mark_tails();                                                                               \
                 cuda_capture_cig_begins();                                                                             \
                 CudaResult r = NEXT(name, (CudaStream, void *), stream, params);                                       \
                 if (r != CUDA_RESULT_SUCCESS)                                                                          \

@@ -11,13 +11,20 @@
 #include "shim/cuda/cuda-mark.h"
 #include "shim/cuda/cuda-next.h"
 
-/* A sample costs 2 us. One in so many launches of a known kind is a sample. */
+/* A sample costs 2 us, and 3 more to read its time. One in so many launches of a known kind is a sample. */
 #define SAMPLE_LONG    4U
 #define SAMPLE_MIDDLE  16U
 #define SAMPLE_SHORT   64U
+#define SAMPLE_SETTLED 256U /* short ones whose mean has enough samples */
 #define LONG_NS        (500 * NSEC_PER_USEC)
 #define MIDDLE_NS      (50 * NSEC_PER_USEC)
 #define SAMPLE_MOST_MS 1e6F
+
+/* To record a mark and to ask for it costs about as much as a launch. */
+#define MARK_EVERY    32U
+#define MARK_EVERY_NS (100 * NSEC_PER_USEC)
+
+#define RIDE_MAX_NS (30 * NSEC_PER_USEC) /* longer kinds are tracked one by one */
 
 static CudaEvent event_new(unsigned flags) {
         CudaEvent e = NULL;
@@ -81,6 +88,35 @@ void cuda_mark_release(CudaQueue *q, const CudaMark *m) {
                 event_free(m->event);
 }
 
+/* How many launches, or how much of the device's time, share a mark. At the bound a thread waits for the older of two
+ * marks, so that the device has work meanwhile; if the device keeps up with the program, there is nothing to wait for,
+ * and one mark is enough. */
+static uint32_t mark_every(const CudaQueue *q, uint32_t limit) {
+        uint32_t n = limit == 0 ? MARK_EVERY : limit / 2;
+
+        return CLAMP(q->keeps_up ? 2 * n : n, 1U, q->keeps_up ? 2 * MARK_EVERY : MARK_EVERY);
+}
+
+static uint64_t mark_every_ns(const CudaQueue *q) {
+        return q->keeps_up ? 2 * MARK_EVERY_NS : MARK_EVERY_NS;
+}
+
+bool cuda_mark_is_due(CudaQueue *q, uint32_t limit) {
+        return q->own_default || cuda_drains_take(q) > 0 || q->unmarked_ns >= mark_every_ns(q) ||
+                        atomic_load(&cuda_n_captures) > 0 || q->seq - q->marked_seq >= mark_every(q, limit);
+}
+
+uint32_t cuda_mark_room(const CudaQueue *q, uint32_t limit, uint64_t expected) {
+        uint32_t n = atomic_load(&q->in_flight) + cuda_ride_count(&q->ride), every = mark_every(q, limit);
+        uint32_t since = (uint32_t) (q->seq - q->marked_seq);
+
+        if (expected == 0 || expected > RIDE_MAX_NS || q->own_default || since + 1 >= every || q->n_drains > 0 ||
+                        atomic_load(&cuda_n_captures) > 0 || (limit > 0 && n + 1 >= limit))
+                return 0;
+        uint64_t room = MIN(every - since - 1, ns_sub(mark_every_ns(q), q->unmarked_ns) / expected);
+        return (uint32_t) (limit > 0 ? MIN(room, limit - n - 1) : room);
+}
+
 /* --- samples --- */
 
 /* 0: not known. */
@@ -97,6 +133,12 @@ uint64_t cuda_sample_take(CudaQueue *q, const CudaMark *m) {
         return ns;
 }
 
+static uint32_t sample_every(const CudaQueue *q, uint64_t kind, uint64_t expected) {
+        if (expected >= MIDDLE_NS)
+                return expected >= LONG_NS ? SAMPLE_LONG : SAMPLE_MIDDLE;
+        return launch_kind_is_settled(&q->kinds, kind) ? SAMPLE_SETTLED : SAMPLE_SHORT;
+}
+
 static bool sample_is_due(CudaQueue *q, uint64_t kind) {
         uint64_t expected = launch_kind_expected(&q->kinds, kind);
 
@@ -105,7 +147,7 @@ static bool sample_is_due(CudaQueue *q, uint64_t kind) {
                 return false;
         }
         if (expected != 0)
-                q->to_sample = expected >= LONG_NS ? SAMPLE_LONG : expected >= MIDDLE_NS ? SAMPLE_MIDDLE : SAMPLE_SHORT;
+                q->to_sample = sample_every(q, kind, expected);
         return !q->own_default && !q->gone && !q->lost;
 }
 

@@ -15,6 +15,13 @@ CudaMark *cuda_mark_at(CudaQueue *q, uint32_t i);
 /* Records a mark behind the newest launch of the queue. Its event also ends the drains that were asked for before. */
 bool cuda_mark_record(CudaQueue *q, CudaStream stream);
 
+/* Whether the newest launch needs a mark. `limit`: cuda_bound_limit(). */
+bool cuda_mark_is_due(CudaQueue *q, uint32_t limit);
+
+/* Returns how many launches of at most `expected` nanoseconds may follow the newest one on a ride: with it they are
+ * within the bound, and share a mark with the next launch that does not ride. */
+uint32_t cuda_mark_room(const CudaQueue *q, uint32_t limit, uint64_t expected);
+
 /* Gives back the mark's event for reuse. */
 void cuda_mark_release(CudaQueue *q, const CudaMark *m);
 

@@ -276,7 +276,8 @@ static CudaQueue *queue_alloc(void) {
 static void queue_reset(CudaQueue *q) {
         q->generation++;
         q->xq = NULL;
-        q->gone = q->lost = q->left = false;
+        cuda_ride_reset(&q->ride);
+        q->gone = q->lost = q->left = q->keeps_up = false;
         q->seq = q->done_seq = q->marked_seq = q->unknown_seq = q->unmarked_ns = 0;
         q->head = q->n_marks = q->n_drains = q->n_ended = q->n_spare = q->to_sample = 0;
         memset(q->timed, 0, sizeof(q->timed));

@@ -10,9 +10,10 @@
  * the application's bug, does no more harm than without us.
  *
  * Completions are found by polling: CUDA's callbacks cost 31 us, an event with time stamps costs half a launch, and an
- * event without 0.1 to 0.3 us. So one tracked launch in eight is followed by an event (a mark). Marks are polled by the
- * launching thread at its bound, by a thread of the application that has waited for the device, and by the control
- * thread within a millisecond (xsched_queue_look()), which polls the stream itself for launches without a mark.
+ * event without 0.1 to 1 us, and to poll one 1.4 us. So one tracked launch in thirty, or in 0.1 ms of device time, is
+ * followed by an event (a mark). Marks are polled by the launching thread at its bound, by a thread of the application
+ * that has waited for the device, and by the control thread within a millisecond (xsched_queue_look()), which polls the
+ * stream itself for launches without a mark.
  *
  * A stream that is being captured is never polled: that would invalidate the capture. A thread in relaxed capture mode
  * may poll events at any time, and our threads are in that mode while they poll.
@@ -25,6 +26,7 @@
 #include "common/time-util.h"
 #include "include/xsched/xsched.h"
 #include "shim/cuda/cuda-abi.h"
+#include "shim/cuda/cuda-ride.h"
 
 #define CUDA_MARKS 256U /* per queue, a power of two; with more in flight marks are further apart */
 #define CUDA_SPARE 16U
@@ -58,6 +60,7 @@ typedef struct CudaQueue {
         _Atomic bool dropped; /* the stream was destroyed while the lock was not available */
         bool gone;            /* the stream is destroyed, or about to be: never polled */
         bool lost;            /* the driver only returns errors: everything counts as complete */
+        bool keeps_up;        /* the device had done all marks when the bound was last reached */
         uint32_t n_drains;    /* drains that were asked for and have no mark */
         uint32_t n_ended;     /* drains whose mark was reached, to be reported */
         uint64_t generation;  /* of the record */
@@ -72,6 +75,7 @@ typedef struct CudaQueue {
         uint64_t unmarked_ns; /* device time of the launches since the newest mark */
 
         _Atomic uint32_t drain_requests; /* to be added to n_drains */
+        CudaRide ride;
 
         /* Written under the lock, and read without. */
         _Atomic uint32_t in_flight;

@@ -3,8 +3,8 @@
 /*
  * Counting thunks, and dlsym()
  *
- * A thunk touches no register and no stack: whatever the arguments are, the function behind it finds them, and its
- * caller sees no frame of ours.
+ * A thunk changes no register with an argument, and leaves the stack as it is: whatever the arguments are, the function
+ * behind it finds them, and its caller sees no frame of ours.
  */
 
         .text
@@ -61,6 +61,7 @@ cuda_unknown_thunks:
         .p2align 5
         .cfi_startproc
         endbr64
+        call    mark_tails
         lock incl cuda_n_captures(%rip)
         lock incq cuda_unknown_counts + 8 * unknown(%rip)
         jmp     *cuda_unknown_next + 8 * unknown(%rip)
@@ -69,6 +70,36 @@ cuda_unknown_thunks:
         .endr
         .p2align 5
         .size   cuda_unknown_thunks, . - cuda_unknown_thunks
+
+        /* Calls cuda_track_mark_tails() unless there is a capture, and keeps all registers that can hold arguments. */
+        .type   mark_tails, @function
+        .p2align 4
+mark_tails:
+        .cfi_startproc
+        cmpl    $0, cuda_n_captures(%rip)
+        jne     1f
+        .irp    register, rax, rdi, rsi, rdx, rcx, r8, r9, r10
+        pushq   %\register
+        .cfi_adjust_cfa_offset 8
+        .endr
+        subq    $128, %rsp
+        .cfi_adjust_cfa_offset 128
+        .irp    n, 0, 1, 2, 3, 4, 5, 6, 7
+        movups  %xmm\n, 16 * \n(%rsp)
+        .endr
+        call    cuda_track_mark_tails
+        .irp    n, 0, 1, 2, 3, 4, 5, 6, 7
+        movups  16 * \n(%rsp), %xmm\n
+        .endr
+        addq    $128, %rsp
+        .cfi_adjust_cfa_offset -128
+        .irp    register, r10, r9, r8, rcx, rdx, rsi, rdi, rax
+        popq    %\register
+        .cfi_adjust_cfa_offset -8
+        .endr
+1:      ret
+        .cfi_endproc
+        .size   mark_tails, . - mark_tails
 
         /* Who asks by RTLD_NEXT (-1), or by RTLD_DEFAULT (0) for what is not libcuda's, is known by his return
          * address, so he gets the next one, which is in the last cell. By RTLD_DEFAULT for what is libcuda's, too, if

@@ -6,7 +6,9 @@
 
 #include <stdatomic.h>
 
+#include "common/signal-mask.h"
 #include "common/time-util.h"
+#include "shim/cuda/cuda-ask.h"
 #include "shim/cuda/cuda-begun.h"
 #include "shim/cuda/cuda-bound.h"
 #include "shim/cuda/cuda-capture.h"
@@ -16,55 +18,7 @@
 #include "shim/cuda/cuda-stop.h"
 #include "shim/cuda/cuda-track.h"
 
-#define MARK_EVERY    8U
-#define MARK_EVERY_NS (50 * NSEC_PER_USEC)
-
 static _Atomic uint32_t frozen; /* no query is made: a context may be about to end */
-
-/* --- the driver, asked from a thread that need not be the application's --- */
-
-#define WITH_RELAXED_CAPTURE                                                                                           \
-        _cleanup_(cuda_capture_unrelax)                                                                                \
-        _unused_ const void *_frame = cuda_capture_relax(__builtin_frame_address(0))
-
-/* Whether the call was refused for this thread just now, which says nothing about the work. */
-static bool is_refusal(CudaResult r) {
-        return r == CUDA_RESULT_NOT_PERMITTED || (r >= CUDA_RESULT_CAPTURE_FIRST && r <= CUDA_RESULT_CAPTURE_LAST);
-}
-
-static bool is_pending(CudaResult r) {
-        return r == CUDA_RESULT_NOT_READY || is_refusal(r);
-}
-
-/* Queries a default stream by its context. */
-static CudaResult stream_query_now(CudaQueue *q) {
-        CudaContext popped;
-
-        if (q->stream)
-                return CUDA_CALL(cuStreamQuery, CudaResult(*)(CudaStream), q->stream);
-        if (CUDA_CALL(cuCtxPushCurrent_v2, CudaResult(*)(CudaContext), q->context) != CUDA_RESULT_SUCCESS)
-                return CUDA_RESULT_NOT_READY;
-        CudaResult r = CUDA_CALL(cuStreamQuery, CudaResult(*)(CudaStream), NULL);
-        (void) CUDA_CALL(cuCtxPopCurrent_v2, CudaResult(*)(CudaContext *), &popped);
-        return r;
-}
-
-static CudaResult stream_query(CudaQueue *q) {
-        if (q->own_default || q->gone || q->lost || !cuda_ask_begin())
-                return CUDA_RESULT_NOT_READY;
-        CudaResult r = stream_query_now(q);
-        cuda_ask_end();
-        return r;
-}
-
-static bool mark_is_due(CudaQueue *q, uint64_t kind) {
-        uint32_t limit = cuda_bound_limit(q, kind);
-
-        if (q->own_default || cuda_drains_take(q) > 0 || q->unmarked_ns >= MARK_EVERY_NS ||
-                        atomic_load(&cuda_n_captures) > 0)
-                return true;
-        return q->seq - q->marked_seq >= CLAMP(limit ? limit / 2 : MARK_EVERY, 1U, MARK_EVERY);
-}
 
 /* --- completion, under the lock of the queue --- */
 
@@ -83,17 +37,49 @@ static void queue_tell_flying(CudaQueue *q) {
                 xsched_queue_set_flying(q->xq, ns, atomic_load(&q->since_ns));
 }
 
-/* All launches up to `seq` are complete. */
-static void queue_done(CudaQueue *q, uint64_t seq) {
-        uint64_t sampled_ns = 0, flown_ns = 0;
+/* The newest `n` launches, which were made just now, have got their numbers. */
+static void queue_numbered(CudaQueue *q, uint32_t n, uint64_t expected) {
+        if (q->seq == q->done_seq + n)
+                atomic_store(&q->since_ns, now_ns());
+        atomic_fetch_add(&q->in_flight, n);
+        atomic_fetch_add(&q->flying_ns, expected);
+        q->unmarked_ns += expected;
+}
+
+/* The same for launches whose ride has ended. */
+static void queue_number_rides(CudaQueue *q) {
+        uint64_t ns;
+        uint32_t n = q->xq ? cuda_ride_take(&q->ride, &ns) : 0;
+
+        if (n == 0 || xsched_queue_join(q->xq, n) != XSCHED_TRACKED)
+                return;
+        q->seq += n;
+        queue_numbered(q, n, ns);
+        q->to_sample -= MIN(q->to_sample, n);
+        queue_tell_flying(q);
+}
+
+/* Launches up to `seq` are complete. Returns up to which they may be reported: not the last one, if a launch is on a
+ * ride. */
+static uint64_t queue_close_ride(CudaQueue *q, uint64_t seq) {
+        if (seq < q->seq || cuda_ride_close(&q->ride))
+                return seq;
+        queue_number_rides(q);
+        return seq < q->seq || cuda_ride_give_up(&q->ride, now_ns()) ? seq : seq - 1;
+}
+
+/* All launches up to `complete` are complete. */
+static void queue_done(CudaQueue *q, uint64_t complete) {
+        uint64_t sampled_ns = 0, flown_ns = 0, seq = queue_close_ride(q, complete);
         uint32_t n = (uint32_t) (seq - q->done_seq), n_sampled = 0;
 
-        for (; q->n_marks > 0 && cuda_mark_at(q, 0)->seq <= seq; q->head++, q->n_marks--) {
+        for (; q->n_marks > 0 && cuda_mark_at(q, 0)->seq <= complete; q->head++, q->n_marks--) {
                 CudaMark *m = cuda_mark_at(q, 0);
                 q->n_ended += TAKE_GENERIC(m->drains, 0U);
                 uint64_t ns = m->kind != 0 && !q->lost ? cuda_sample_take(q, m) : 0;
-                sampled_ns += ns;
-                n_sampled += ns > 0;
+                bool told = m->seq <= seq && ns > 0;
+                sampled_ns += told ? ns : 0;
+                n_sampled += told;
                 flown_ns += m->expected;
                 cuda_mark_release(q, m);
         }
@@ -122,6 +108,7 @@ static void queue_drained(CudaQueue *q) {
 
 static void queue_lose(CudaQueue *q) {
         q->lost = true;
+        cuda_ride_reset(&q->ride);
         queue_done(q, q->seq);
         (void) cuda_drains_take(q);
         queue_drained(q);
@@ -143,6 +130,7 @@ static void queue_mend(CudaQueue *q) {
 static bool queue_is_locked(CudaQueue *q) {
         if (unlikely(q->left || atomic_load_explicit(&q->dropped, memory_order_relaxed)))
                 queue_mend(q);
+        queue_number_rides(q);
         return true;
 }
 
@@ -151,20 +139,12 @@ static bool queue_is_quiet(CudaQueue *q) {
         return q->seq == q->done_seq && q->n_marks == 0 && cuda_drains_take(q) == 0;
 }
 
-/* Returns false when the driver says nothing but errors. `ret`: the mark's event has been reached. */
-static bool mark_ask(const CudaMark *m, bool *ret) {
-        CudaResult r = CUDA_CALL(cuEventQuery, CudaResult(*)(CudaEvent), m->event);
-
-        *ret = r == CUDA_RESULT_SUCCESS;
-        return *ret || is_pending(r);
-}
-
 /* Asks the newest mark first: it alone tells that all launches are complete. Then the oldest. */
 static bool marks_ask(CudaQueue *q) {
         bool done;
 
         if (q->n_marks > 1 && !q->own_default) {
-                if (!mark_ask(cuda_mark_at(q, q->n_marks - 1), &done))
+                if (!cuda_ask_event(cuda_mark_at(q, q->n_marks - 1)->event, &done))
                         return false;
                 if (done) {
                         queue_done(q, cuda_mark_at(q, q->n_marks - 1)->seq);
@@ -172,7 +152,7 @@ static bool marks_ask(CudaQueue *q) {
                 }
         }
         while (q->n_marks > 0) {
-                if (!mark_ask(cuda_mark_at(q, 0), &done))
+                if (!cuda_ask_event(cuda_mark_at(q, 0)->event, &done))
                         return false;
                 if (!done)
                         return true;
@@ -181,20 +161,21 @@ static bool marks_ask(CudaQueue *q) {
         return true;
 }
 
-static void queue_harvest(CudaQueue *q) {
+/* `stream`: ask the stream, too, for launches without a mark. */
+static void queue_harvest(CudaQueue *q, bool stream) {
         if (cuda_has_ended() || atomic_load(&frozen) > 0 || queue_is_quiet(q))
                 return;
 
-        WITH_RELAXED_CAPTURE;
+        CUDA_WITH_RELAXED_CAPTURE;
         if (!marks_ask(q)) {
                 queue_lose(q);
                 return;
         }
-        if (q->n_marks > 0 || queue_is_quiet(q))
+        if (q->n_marks > 0 || !stream || queue_is_quiet(q))
                 return;
         uint32_t drains = q->n_drains;
-        CudaResult r = stream_query(q);
-        if (is_pending(r))
+        CudaResult r = cuda_ask_stream(q);
+        if (cuda_is_pending(r))
                 return;
         if (r != CUDA_RESULT_SUCCESS)
                 q->lost = true;
@@ -228,8 +209,10 @@ void cuda_track_harvest(CudaQueue *q) {
                 return;
         if (!QUEUE_LOCK(q))
                 return;
-        if (q->xq)
-                queue_harvest(q);
+        if (q->xq) {
+                queue_harvest(q, q->n_marks == 0);
+                q->keeps_up = q->n_marks == 0;
+        }
         queue_unlock(q);
 }
 
@@ -240,7 +223,7 @@ static bool try_harvest(CudaQueue *q, const XschedQueue *xq, bool *ret_more) {
                 return false;
         /* A record that was freed meanwhile may be another queue's by now. */
         if (q->xq && (!xq || q->xq == xq)) {
-                queue_harvest(q);
+                queue_harvest(q, true);
                 *ret_more = !queue_is_quiet(q);
         }
         queue_unlock(q);
@@ -249,8 +232,10 @@ static bool try_harvest(CudaQueue *q, const XschedQueue *xq, bool *ret_more) {
 
 /* When the driver can no longer be asked, the end of the process reports the rest. */
 static void track_last_look(CudaQueue *q) {
+        queue_number_rides(q);
+        cuda_ride_reset(&q->ride);
         if (q->xq && !cuda_has_ended())
-                queue_harvest(q);
+                queue_harvest(q, true);
         else if (q->xq) {
                 for (uint32_t i = 0; i < q->n_marks; i++)
                         q->n_drains += TAKE_GENERIC(cuda_mark_at(q, i)->drains, 0U);
@@ -318,6 +303,28 @@ void cuda_track_close_tail(CudaQueue *q) {
         cuda_queue_unlock(q);
 }
 
+/* The event belongs to the context in which it is made. */
+static void mark_tail(CudaQueue *q) {
+        CudaContext popped;
+
+        if (atomic_load(&q->in_flight) + cuda_ride_count(&q->ride) == 0 || !QUEUE_LOCK(q))
+                return;
+        if (q->xq && q->seq != q->marked_seq && tail_may_be_marked(q) && cuda_ask_begin()) {
+                if (CUDA_CALL(cuCtxPushCurrent_v2, CudaResult(*)(CudaContext), q->context) == CUDA_RESULT_SUCCESS) {
+                        (void) cuda_mark_record(q, q->stream);
+                        (void) CUDA_CALL(cuCtxPopCurrent_v2, CudaResult(*)(CudaContext *), &popped);
+                }
+                cuda_ask_end();
+        }
+        cuda_queue_unlock(q);
+}
+
+void cuda_track_mark_tails(void) {
+        PROTECT_ERRNO;
+        SIGNALS_BLOCKED;
+        cuda_queue_each(mark_tail);
+}
+
 /* Without a mark: the context ends, too, so the driver reports nothing any more. */
 static void track_close(CudaQueue *q, bool with_mark) {
         if (!QUEUE_LOCK(q)) {
@@ -332,6 +339,7 @@ static void track_close(CudaQueue *q, bool with_mark) {
         if (with_mark && (q->seq != q->marked_seq || cuda_drains_take(q) > 0) && tail_may_be_marked(q))
                 (void) cuda_mark_record(q, q->stream);
         q->gone = true;
+        cuda_ride_reset(&q->ride);
         if (!with_mark)
                 queue_lose(q);
         else if (q->seq != q->marked_seq || q->n_drains > 0) {
@@ -408,7 +416,7 @@ void cuda_wait_end(CudaWait *w, CudaResult result) {
         if (!QUEUE_TRY_LOCK(q))
                 return;
         if (q->xq && q->generation == w->generation) {
-                WITH_RELAXED_CAPTURE;
+                CUDA_WITH_RELAXED_CAPTURE;
                 if (w->seq > q->done_seq)
                         queue_done(q, w->seq);
                 if (w->n_drains > 0 && w->n_drains == q->n_drains)
@@ -440,15 +448,16 @@ void cuda_track_make_queue(CudaStream stream) {
 }
 
 /* `wait`: no launch of this thread is being made. */
-static _noinline_ void launch_track(
-                const CudaWork *w, CudaQueue *q, XschedQueue *xq, uint64_t kind, bool wait, CudaLaunch *ret) {
-        const void *frame = __builtin_frame_address(0);
+static _noinline_ void launch_track(const CudaWork *w, CudaQueue *q, XschedQueue *xq, uint64_t kind, const void *frame,
+                bool wait, CudaLaunch *ret) {
         PROTECT_ERRNO;
 
         if (wait)
                 look_for_left(frame);
         ret->xq = xq;
         ret->kind = kind ?: launch_kind(w->what, w->blocks);
+        if (kind == 0)
+                ret->limit = cuda_bound_limit(q, ret->kind);
         ret->begun = cuda_begun_note(q, xq, frame);
         ret->queue = q;
         if (!wait)
@@ -457,7 +466,30 @@ static _noinline_ void launch_track(
         cuda_begun_set_timed(ret->begun, ret->timed);
 }
 
+/* Returns whether the launch passes without more. During a capture each launch needs a mark: no stream is queried. */
+static bool launch_rides(CudaQueue *q, const CudaWork *w, const void *frame, CudaLaunch *ret) {
+        uint64_t expected = launch_kind_expected(&q->kinds, launch_kind(w->what, w->blocks));
+        uint32_t ride;
+
+        look_for_left(frame);
+        if (atomic_load_explicit(&cuda_n_captures, memory_order_relaxed) > 0 ||
+                        !cuda_ride_begin(&q->ride, expected, &ride))
+                return false;
+        if (unlikely(xsched_queue_get_state(q->xq) & XSCHED_QUEUE_HELD)) {
+                cuda_ride_end(&q->ride, ride, expected, false);
+                return false;
+        }
+        ret->xq = q->xq;
+        ret->rides = true;
+        ret->ride = ride;
+        ret->expected = expected;
+        ret->begun = cuda_begun_note_ride(q, ret->xq, frame, ride);
+        ret->queue = q;
+        return true;
+}
+
 static void launch_begin(const CudaWork *w, bool wait, CudaLaunch *ret) {
+        const void *frame = __builtin_frame_address(0);
         CudaStream stream = w->stream;
         bool per_thread = w->per_thread;
 
@@ -473,20 +505,22 @@ static void launch_begin(const CudaWork *w, bool wait, CudaLaunch *ret) {
                 return;
         CudaQueue *q = cuda_queue_get(stream, per_thread, &track_ops);
         XschedQueue *xq = q ? q->xq : NULL;
-        if (!xq)
+        if (!xq || (cuda_ride_is_open(&q->ride) && wait && launch_rides(q, w, frame, ret)))
                 return;
         /* With tracked launches in flight the bound comes first, and then the gate: a launch that the gate has let
          * through must not wait. */
         uint64_t kind = 0;
-        if (unlikely(atomic_load_explicit(&q->in_flight, memory_order_relaxed) > 0))
+        if (unlikely(atomic_load_explicit(&q->in_flight, memory_order_relaxed) > 0)) {
                 kind = launch_kind(w->what, w->blocks);
-        int r = !wait                                                 ? xsched_queue_begin_nowait(xq)
-                        : kind != 0 && cuda_bound_is_reached(q, kind) ? cuda_bound_begin(q, kind)
-                                                                      : xsched_queue_begin(xq);
+                ret->limit = cuda_bound_limit(q, kind);
+        }
+        int r = !wait                                                       ? xsched_queue_begin_nowait(xq)
+                        : kind != 0 && cuda_bound_is_reached(q, ret->limit) ? cuda_bound_begin(q, kind)
+                                                                            : xsched_queue_begin(xq);
         if (likely(r != XSCHED_TRACKED))
                 return;
 
-        launch_track(w, q, xq, kind, wait, ret);
+        launch_track(w, q, xq, kind, frame, wait, ret);
 }
 
 void cuda_launch_begin(const CudaWork *w, CudaLaunch *ret) {
@@ -501,17 +535,21 @@ void cuda_launch_begin_nowait(const CudaWork *w, CudaLaunch *ret) {
 static bool launch_count(CudaQueue *q, const CudaLaunch *l, uint64_t expected) {
         q->seq++;
         cuda_begun_end(l->begun); /* from here on queue_mend() ends it */
-        if (q->seq == q->done_seq + 1)
-                atomic_store(&q->since_ns, now_ns());
-        atomic_fetch_add(&q->in_flight, 1);
-        atomic_fetch_add(&q->flying_ns, expected);
-        q->unmarked_ns += expected;
+        queue_numbered(q, 1, expected);
         if (expected == 0)
                 q->unknown_seq = q->seq;
         queue_tell_flying(q);
         if (l->timed < CUDA_TIMED && cuda_sample_end(q, l->stream, l->kind, l->timed))
                 return true;
-        return !mark_is_due(q, l->kind) || cuda_mark_record(q, l->stream) || !q->own_default;
+        return !cuda_mark_is_due(q, l->limit) || cuda_mark_record(q, l->stream) || !q->own_default;
+}
+
+/* After a launch, and its mark. */
+static void launch_open_ride(CudaQueue *q, const CudaLaunch *l, uint64_t expected) {
+        uint32_t room = cuda_mark_room(q, l->limit, expected);
+
+        if (room > 0)
+                cuda_ride_open(&q->ride, room, expected);
 }
 
 /* Without a query and without a mark the end of the launch would never be known. */
@@ -526,9 +564,16 @@ static void launch_uncount(CudaQueue *q, const CudaLaunch *l, uint64_t expected)
 }
 
 void cuda_launch_end_slow(CudaLaunch *l, CudaResult result) {
-        PROTECT_ERRNO;
         CudaQueue *q = TAKE_PTR(l->queue);
 
+        if (likely(l->rides)) {
+                if (!cuda_begun_is_there(l->begun, l->xq))
+                        return;
+                cuda_begun_end(l->begun);
+                cuda_ride_end(&q->ride, l->ride, l->expected, result == CUDA_RESULT_SUCCESS);
+                return;
+        }
+        PROTECT_ERRNO;
         if (unlikely(!QUEUE_LOCK(q))) {
                 if (cuda_begun_is_there(l->begun, l->xq)) {
                         cuda_begun_end(l->begun);
@@ -541,7 +586,9 @@ void cuda_launch_end_slow(CudaLaunch *l, CudaResult result) {
         uint64_t expected = launch_kind_expected(&q->kinds, l->kind);
         if (counts && !launch_count(q, l, expected))
                 launch_uncount(q, l, expected);
-        else if (is_there && !counts && l->timed < CUDA_TIMED && q->xq == l->xq)
+        else if (counts)
+                launch_open_ride(q, l, expected);
+        else if (is_there && l->timed < CUDA_TIMED && q->xq == l->xq)
                 q->timed[l->timed].used = false;
         cuda_queue_unlock(q);
         if (counts)

@@ -26,8 +26,12 @@ typedef struct CudaLaunch {
         XschedQueue *xq;
         CudaStream stream;
         uint64_t kind;
+        uint32_t limit; /* cuda_bound_limit() */
         uint32_t timed; /* index of the events around it; CUDA_TIMED: none */
         uint32_t begun; /* index of its record: cuda-begun.h */
+        bool rides;     /* cuda_ride_begin(); the following two are of such a launch */
+        uint32_t ride;
+        uint64_t expected;
 } CudaLaunch;
 
 /* Passes the gate. The caller then makes the native call, and calls cuda_launch_end() with its result. */
@@ -50,11 +54,14 @@ static inline void cuda_launch_leave(CudaLaunch *l) {
 /* Makes the queue of a stream that may have had no launch. */
 void cuda_track_make_queue(CudaStream stream);
 
-/* Finds and reports completed launches of the queue. */
+/* Finds and reports completed launches of the queue that have a mark. */
 void cuda_track_harvest(CudaQueue *q);
 
 /* Records a mark behind launches in flight that have none. On a thread that may launch. */
 void cuda_track_close_tail(CudaQueue *q);
+
+/* Records marks behind launches in flight of all queues. Before a capture begins: no stream is asked until it ends. */
+void cuda_track_mark_tails(void);
 
 /* A stream is about to be destroyed; or all streams of a context, which may be gone already. */
 void cuda_track_drop_stream(CudaStream stream);

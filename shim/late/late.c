@@ -42,6 +42,7 @@ __attribute__((constructor)) static void read_environment(void) {
         X(queue_complete)                                                                                              \
         X(queue_drained)                                                                                               \
         X(queue_get_state)                                                                                             \
+        X(queue_join)                                                                                                  \
         X(queue_lead)                                                                                                  \
         X(queue_limit)                                                                                                 \
         X(queue_limit_for)                                                                                             \
@@ -159,6 +160,10 @@ int xsched_queue_begin_nowait(XschedQueue *q) {
 
 int xsched_queue_begin_bounded(XschedQueue *q, void (*wait)(void *userdata), void *userdata) {
         return late.queue_begin_bounded(q, wait, userdata);
+}
+
+int xsched_queue_join(XschedQueue *q, uint32_t n) {
+        return late.queue_join(q, n);
 }
 
 void xsched_queue_complete(XschedQueue *q, uint32_t n, uint64_t device_ns) {

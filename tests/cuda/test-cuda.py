@@ -127,9 +127,9 @@ class Changes(unittest.TestCase):
         self.assertEqual(output, native[0])
         self.assertFalse(os.path.exists(self.report), "libxsched is not used")
 
-    def hostile(self, how, words):
+    def hostile(self, how, words, **more):
         native = self.native(how)
-        env = environment(LAYER, libraries=[FAKES], XSCHED_FAKE=words, XSCHED_FAKE_REPORT=self.report)
+        env = environment(LAYER, libraries=[FAKES], XSCHED_FAKE=words, XSCHED_FAKE_REPORT=self.report, **more)
         output, n = self.run_app(env, how)
         self.assertEqual(output, native[0], words)
         self.counted(n, native[1])
@@ -143,6 +143,17 @@ class Changes(unittest.TestCase):
         r = self.hostile("proc", "track")
         self.assertEqual(r["tracked"], r["launches"])
         self.assertGreater(r["device_ns"], 0)
+
+    def test_short_launches(self):
+        """Launches of 2 us ride behind tracked ones, and count as they do; launches of 200 us do not ride."""
+        for words in ("track", "track,limit=3", "track,hold,limit=40,seed=1", "flip,hold,seed=2"):
+            with self.subTest(words):
+                r = self.hostile("proc", words, FAKE_CUDA_EACH_US="2")
+                self.assertGreater(r["joined"], r["tracked"] / 8 if words == "track" else 0)
+                if "limit" in words:
+                    # A second thread that begins at the same time, and a request to tell of an end, count beside them.
+                    self.assertLessEqual(r["most"], int(words.split("limit=")[1].split(",")[0]) + 2, words)
+        self.assertEqual(self.hostile("proc", "track", FAKE_CUDA_EACH_US="200")["joined"], 0)
 
     def test_bounds(self):
         for limit in (2, 40) if LINKED else (1, 2, 5, 40):
@@ -164,17 +175,20 @@ class Changes(unittest.TestCase):
     @unittest.skipIf(LINKED, "the locks are taken by a sanitizer's functions")
     def test_jumps_out_of_the_layer(self):
         """A signal comes right behind each lock that the layer takes, one after the other, and its handler jumps away.
-        Streams, captures and contexts work after that, and every launch is reported complete."""
+        Streams, captures and contexts work after that, and every launch is reported complete. Launches of 2 us ride
+        behind others, and take fewer locks."""
         fake = {"XSCHED_FAKE": "track", "XSCHED_FAKE_REPORT": self.report}
-        output, n = self.run_app(
-            environment(os.environ["CUDA_JUMPS"], LAYER, libraries=[FAKES], **fake), "proc", "locks"
-        )
-        jumps = int(output)
-        self.assertGreater(jumps, 50)
-        self.assertGreaterEqual(n["counted"], n["launches"])
-        self.assertLessEqual(n["counted"], n["launches"] + jumps)
-        r = numbers(self.report)
-        self.assertEqual((r["excess"], r["outstanding"]), (0, 0), r)
+        for us, least in (("200", 50), ("2", 25)):
+            env = environment(os.environ["CUDA_JUMPS"], LAYER, libraries=[FAKES], FAKE_CUDA_EACH_US=us, **fake)
+            with self.subTest(us):
+                output, n = self.run_app(env, "proc", "locks")
+                jumps = int(output)
+                self.assertGreater(jumps, least)
+                self.assertGreaterEqual(n["counted"], n["launches"])
+                self.assertLessEqual(n["counted"], n["launches"] + jumps)
+                r = numbers(self.report)
+                self.assertEqual((r["excess"], r["outstanding"]), (0, 0), r)
+                self.assertEqual(r["joined"] > 0, us == "2", r)
 
     @unittest.skipIf(LINKED, "nothing can be preloaded before a sanitizer")
     def test_beside_somebody_else(self):

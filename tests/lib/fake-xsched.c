@@ -48,7 +48,7 @@ static struct {
 } fake;
 
 static struct {
-        atomic_ulong queues, launches, tracked, waited, nowait, completed, device_ns, drains, drained, boosts;
+        atomic_ulong queues, launches, tracked, waited, nowait, joined, completed, device_ns, drains, drained, boosts;
         atomic_ulong excess,  /* completions of nothing */
                         most; /* most in flight on one queue */
 } seen;
@@ -188,8 +188,9 @@ __attribute__((destructor)) static void report(void) {
         FILE *f = fopen(path, "we");
         if (!f)
                 return;
-        fprintf(f, "queues %lu\nlaunches %lu\ntracked %lu\nwaited %lu\nnowait %lu\ncompleted %lu\n", seen.queues,
-                        seen.launches, seen.tracked, seen.waited, seen.nowait, seen.completed);
+        fprintf(f, "queues %lu\nlaunches %lu\ntracked %lu\nwaited %lu\nnowait %lu\njoined %lu\n", seen.queues,
+                        seen.launches, seen.tracked, seen.waited, seen.nowait, seen.joined);
+        fprintf(f, "completed %lu\n", seen.completed);
         fprintf(f,
                         "device_ns %lu\ndrains %lu\ndrained %lu\nboosts %lu\nexcess %lu\nmost %lu\n"
                         "outstanding %ld\nalive %d\n",
@@ -291,6 +292,19 @@ int xsched_queue_begin_bounded(XschedQueue *q, void (*wait)(void *userdata), voi
 }
 
 _public_
+int xsched_queue_join(XschedQueue *q, uint32_t n) {
+        unsigned long all = (unsigned long) (atomic_fetch_add(&q->outstanding, (int) n) + (int) n);
+        unsigned long most = atomic_load(&seen.most);
+
+        while (all > most && !atomic_compare_exchange_weak(&seen.most, &most, all))
+                ;
+        atomic_fetch_add(&seen.launches, n);
+        atomic_fetch_add(&seen.tracked, n);
+        atomic_fetch_add(&seen.joined, n);
+        return XSCHED_TRACKED;
+}
+
+_public_
 void xsched_queue_complete(XschedQueue *q, uint32_t n, uint64_t device_ns) {
         if (atomic_fetch_sub(&q->outstanding, (int) n) < (int) n)
                 atomic_fetch_add(&seen.excess, 1);
@@ -360,7 +374,10 @@ void xsched_queue_look_in(XschedQueue *q, uint64_t ns) {
 /* Functions of the other layer; they are used only if all of them are there. */
 _public_
 int xsched_queue_get_state(XschedQueue *q) {
-        return 0;
+        (void) pthread_mutex_lock(&lock);
+        int state = held ? XSCHED_QUEUE_HELD : 0;
+        (void) pthread_mutex_unlock(&lock);
+        return state;
 }
 
 _public_

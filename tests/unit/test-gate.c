@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 
 #include "shim/core/gate-limit.h"
+#include "shim/core/gate-told.h"
 #include "tests/lib/deadline.h"
 #include "tests/unit/gate-fixture.h"
 
@@ -253,6 +254,39 @@ static void test_lease_expiry(void **state) {
 }
 
 /* Launches counted on a lost page end on that page. */
+static void test_join(void **state) {
+        Fixture *x = *state;
+        PageSlot *s = fake_slot(x->f, 0);
+
+        assert_int_equal(gate_join(&x->gate, 2), 0); /* without a page */
+        assert_int_equal(counters(&x->gate).launches, 2);
+        assert_int_equal(attach(x, 0), 0);
+        assert_int_equal(atomic_load(&s->outstanding), PAGE_OUTSTANDING_UNTRACKED);
+        atomic_store(&s->outstanding, 0);
+        page_slot_set_watch(s, WATCH_ALL);
+
+        assert_int_equal(gate_begin(&x->gate, GATE_WAIT), 1);
+        assert_true(fake_take_edge(x->f, 0));
+        uint64_t launched = atomic_load(&s->launched_ns);
+        assert_int_equal(gate_join(&x->gate, 3), 1);
+        assert_false(fake_take_edge(x->f, 0));
+        assert_int_equal(atomic_load(&s->outstanding), 4);
+        assert_int_equal(atomic_load(&s->submitted), 6);
+        assert_int_equal(atomic_load(&s->launched_ns), launched);
+        assert_int_equal(counters(&x->gate).tracked, 4);
+        gate_complete(&x->gate, 3, 3000);
+        assert_false(fake_take_edge(x->f, 0));
+        assert_int_equal(atomic_load(&s->mean_ns), 1000);
+
+        /* They are counted while the queue is held: they were made before. */
+        fake_verdict(x->f, 0, VERDICT_HOLD);
+        assert_int_equal(gate_join(&x->gate, 2), 1);
+        gate_complete(&x->gate, 3, 0);
+        assert_true(fake_take_edge(x->f, 0));
+        assert_int_equal(atomic_load(&s->outstanding), 0);
+        assert_int_equal(atomic_load(&s->completed), 6);
+}
+
 static void test_two_pages(void **state) {
         Fixture *x = *state;
         _cleanup_(fake_service_freep)
@@ -386,6 +420,7 @@ int main(void) {
                         T(test_nowait),
                         T(test_boost),
                         T(test_lease_expiry),
+                        T(test_join),
                         T(test_two_pages),
                         T(test_reset),
                         T(test_errno),

@@ -47,6 +47,7 @@ static void test_exports(void **state) {
                         "xsched_queue_begin",
                         "xsched_queue_begin_nowait",
                         "xsched_queue_begin_bounded",
+                        "xsched_queue_join",
                         "xsched_queue_complete",
                         "xsched_queue_drained",
                         "xsched_queue_limit",

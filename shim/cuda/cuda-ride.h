@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/*
+ * Rides: short launches behind a tracked one, which are counted together
+ *
+ * To track a launch costs some 0.4 us, a tenth of what the driver takes for it: the gate's counts, the queue's lock,
+ * the clock. So a tracked launch opens its queue for rides: the next launches, so many that they would share its mark,
+ * and none of a longer kind. Such a launch writes one word when it begins, and again when it was made. The next thread
+ * with the lock of the queue gives all of them their numbers, and counts them at the gate, by xsched_queue_join().
+ *
+ * A queue with rides is never idle. The ride is closed before the last launch of a queue is reported complete, and that
+ * fails while a launch is on a ride, or has no number yet: cuda_ride_close(). A launch on a ride looks at the verdict
+ * only after it has got on, as a launch is counted first at the gate: either it sees the hold, or the service sees a
+ * queue that is not drained.
+ *
+ * Thread safety: cuda_ride_begin(), _end() and _is_open() from any thread and from signal handlers; all others under
+ * the queue's lock.
+ */
+
+#include "common/macro.h"
+
+typedef struct CudaRide {
+        /* From the lowest bit: how many more may begin, how many have ended and have no number, how many are between
+         * the two (16 bits each), a generation (15 bits), and whether it is open. */
+        _Atomic uint64_t word;
+        _Atomic uint64_t most_ns;  /* the longest kind that rides */
+        _Atomic uint64_t ended_ns; /* device time of those that have ended and have no number */
+        uint64_t waits_since_ns;   /* cuda_ride_give_up(); 0: not called */
+} CudaRide;
+
+#define CUDA_RIDE_MAX  0x7FFFU /* launches between begin and end at a time, and launches that may begin */
+#define CUDA_RIDE_OPEN (UINT64_C(1) << 63)
+
+static inline bool cuda_ride_is_open(const CudaRide *r) {
+        return __atomic_load_n((const uint64_t *) &r->word, __ATOMIC_RELAXED) & CUDA_RIDE_OPEN;
+}
+
+/* Returns how many launches are on the ride, or have no number yet. */
+static inline uint32_t cuda_ride_count(const CudaRide *r) {
+        uint64_t word = __atomic_load_n((const uint64_t *) &r->word, __ATOMIC_RELAXED);
+
+        return (uint32_t) ((word >> 16 & 0xFFFF) + (word >> 32 & 0xFFFF));
+}
+
+/* A launch of `ns` nanoseconds gets on. Returns false if it may not: it is too long, or the ride is full or closed. */
+bool cuda_ride_begin(CudaRide *r, uint64_t ns, uint32_t *ret_generation);
+
+/* The launch was made, or it was not. After cuda_ride_reset() this does nothing. */
+void cuda_ride_end(CudaRide *r, uint32_t generation, uint64_t ns, bool made);
+
+/* Lets `n` more launches of at most `most_ns` nanoseconds begin. */
+void cuda_ride_open(CudaRide *r, uint32_t n, uint64_t most_ns);
+
+/* Returns how many launches have ended since the last call, and their device time. */
+uint32_t cuda_ride_take(CudaRide *r, uint64_t *ret_ns);
+
+/* Returns false, and leaves the ride open, if a launch is on it or was not taken. */
+bool cuda_ride_close(CudaRide *r);
+
+/* To be called when a ride cannot be closed, and nothing else is left to wait for. Returns true, and closes the ride,
+ * when that has been so for a second and no launch has ended: a signal's handler has jumped out of it in its first or
+ * last moment, when there is no record of it (cuda-begun.h). */
+bool cuda_ride_give_up(CudaRide *r, uint64_t now);
+
+/* Closes the ride, whoever is on it, and forgets those. */
+void cuda_ride_reset(CudaRide *r);

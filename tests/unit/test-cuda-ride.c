@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * Rides of short launches: who may begin, what is counted, and when a ride can be closed
+ */
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+
+#include "common/time-util.h"
+#include "shim/cuda/cuda-ride.h"
+#include "tests/lib/unit.h"
+
+#define US        NSEC_PER_USEC
+#define N_THREADS 4
+#define N_OPENED  5000
+
+static void test_begins(void **state) {
+        CudaRide r = {};
+        uint32_t g;
+        uint64_t ns = 0;
+
+        assert_false(cuda_ride_begin(&r, 1 * US, &g)); /* not open */
+        cuda_ride_open(&r, 2, 5 * US);
+        assert_true(cuda_ride_is_open(&r));
+        assert_false(cuda_ride_begin(&r, 0, &g)); /* of unknown length */
+        assert_false(cuda_ride_begin(&r, 5 * US + 1, &g));
+        assert_true(cuda_ride_begin(&r, 5 * US, &g));
+        assert_true(cuda_ride_begin(&r, 1 * US, &g));
+        assert_false(cuda_ride_begin(&r, 1 * US, &g)); /* full */
+
+        assert_int_equal(cuda_ride_take(&r, &ns), 0);
+        cuda_ride_end(&r, g, 5 * US, true);
+        cuda_ride_end(&r, g, 1 * US, false); /* was not made */
+        assert_false(cuda_ride_begin(&r, 1 * US, &g));
+        assert_int_equal(cuda_ride_take(&r, &ns), 1);
+        assert_int_equal(ns, 5 * US);
+        assert_int_equal(cuda_ride_take(&r, &ns), 0);
+}
+
+static void test_closes(void **state) {
+        CudaRide r = {};
+        uint32_t g;
+        uint64_t ns;
+
+        cuda_ride_open(&r, 5, US);
+        assert_true(cuda_ride_begin(&r, US, &g));
+        assert_false(cuda_ride_close(&r)); /* a launch is on it */
+        assert_true(cuda_ride_is_open(&r));
+        cuda_ride_end(&r, g, US, true);
+        assert_false(cuda_ride_close(&r)); /* it was not taken */
+        assert_int_equal(cuda_ride_take(&r, &ns), 1);
+        assert_true(cuda_ride_close(&r));
+        assert_false(cuda_ride_is_open(&r));
+        assert_false(cuda_ride_begin(&r, US, &g));
+        cuda_ride_open(&r, 1, US);
+        assert_true(cuda_ride_begin(&r, US, &g)); /* the room that was left has gone with the close */
+        assert_false(cuda_ride_begin(&r, US, &g));
+}
+
+/* What was on a ride that was reset does not count on the next one. */
+static void test_reset(void **state) {
+        CudaRide r = {};
+        uint32_t old, g;
+        uint64_t ns;
+
+        cuda_ride_open(&r, 5, US);
+        assert_true(cuda_ride_begin(&r, US, &old));
+        cuda_ride_reset(&r);
+        assert_false(cuda_ride_is_open(&r));
+        cuda_ride_end(&r, old, US, true);
+        assert_int_equal(cuda_ride_take(&r, &ns), 0);
+        assert_true(cuda_ride_close(&r));
+
+        cuda_ride_open(&r, 5, US);
+        assert_true(cuda_ride_begin(&r, US, &g));
+        cuda_ride_end(&r, old, US, true);
+        assert_false(cuda_ride_close(&r));
+        cuda_ride_end(&r, g, US, true);
+        assert_int_equal(cuda_ride_take(&r, &ns), 1);
+        for (unsigned i = 0; i < 0x8001; i++) /* the generation begins anew, and nothing else changes */
+                cuda_ride_reset(&r);
+        assert_false(cuda_ride_is_open(&r));
+        assert_true(cuda_ride_close(&r));
+}
+
+/* A handler has jumped out of a launch that has no record. */
+static void test_gives_up(void **state) {
+        const uint64_t start = 5 * NSEC_PER_SEC;
+        CudaRide r = {};
+        uint32_t left, g;
+        uint64_t ns;
+
+        cuda_ride_open(&r, 5, US);
+        assert_true(cuda_ride_begin(&r, US, &left));
+        assert_false(cuda_ride_close(&r));
+        assert_false(cuda_ride_give_up(&r, start));
+        assert_false(cuda_ride_give_up(&r, start + NSEC_PER_SEC - 1));
+        assert_true(cuda_ride_begin(&r, US, &g)); /* the program goes on */
+        cuda_ride_end(&r, g, US, true);
+        assert_int_equal(cuda_ride_take(&r, &ns), 1);
+        assert_false(cuda_ride_close(&r));
+        assert_false(cuda_ride_give_up(&r, start + 2 * NSEC_PER_SEC));
+        assert_true(cuda_ride_give_up(&r, start + 3 * NSEC_PER_SEC));
+        assert_false(cuda_ride_is_open(&r));
+        assert_true(cuda_ride_close(&r));
+        cuda_ride_end(&r, left, US, true);
+        assert_int_equal(cuda_ride_take(&r, &ns), 0);
+}
+
+typedef struct Race {
+        CudaRide ride;
+        _Atomic bool over;
+        _Atomic uint32_t inside; /* what the threads know themselves */
+        _Atomic uint64_t made, made_ns;
+} Race;
+
+static void *launch_main(void *userdata) {
+        Race *race = userdata;
+        uint32_t g;
+
+        for (uint64_t i = 0; !atomic_load(&race->over); i++) {
+                uint64_t ns = 1 + i % 7;
+                atomic_fetch_add(&race->inside, 1); /* before it begins, until after it has ended */
+                if (cuda_ride_begin(&race->ride, ns, &g)) {
+                        bool made = i % 11 != 0;
+                        if (made) {
+                                atomic_fetch_add(&race->made, 1);
+                                atomic_fetch_add(&race->made_ns, ns);
+                        }
+                        cuda_ride_end(&race->ride, g, ns, made);
+                }
+                atomic_fetch_sub(&race->inside, 1);
+        }
+        return NULL;
+}
+
+/* All that began were not made. */
+static bool race_is_full(Race *race) {
+        return (atomic_load(&race->ride.word) & 0xFFFF) == 0;
+}
+
+/* Threads launch, and one has the lock. Nothing is lost or counted twice, no more begin than there is room for, and
+ * what was made before a close has been taken before it. */
+static void test_threads(void **state) {
+        Race race = {};
+        pthread_t threads[N_THREADS];
+        uint64_t taken = 0, taken_ns = 0, ns, room = 0, n_closed = 0;
+
+        for (size_t i = 0; i < N_THREADS; i++)
+                assert_int_equal(pthread_create(&threads[i], NULL, launch_main, &race), 0);
+        for (unsigned i = 0; i < N_OPENED; i++) {
+                uint64_t before = atomic_load(&race.made);
+                cuda_ride_open(&race.ride, 1 + i % 5, 7);
+                room += 1 + i % 5;
+                while (i % 64 == 0 && atomic_load(&race.made) == before && !race_is_full(&race))
+                        sched_yield();
+                for (unsigned k = 0; !cuda_ride_close(&race.ride) && k < 1000; k++) {
+                        uint32_t n = cuda_ride_take(&race.ride, &ns);
+                        taken += n;
+                        taken_ns += n > 0 ? ns : 0;
+                }
+                if (cuda_ride_is_open(&race.ride))
+                        continue;
+                n_closed++;
+                assert_int_equal(atomic_load(&race.made), taken);
+        }
+        atomic_store(&race.over, true);
+        for (size_t i = 0; i < N_THREADS; i++)
+                assert_int_equal(pthread_join(threads[i], NULL), 0);
+        uint32_t n = cuda_ride_take(&race.ride, &ns);
+        taken += n;
+        taken_ns += n > 0 ? ns : 0;
+        taken_ns += atomic_load(&race.ride.ended_ns);
+        assert_int_equal(atomic_load(&race.inside), 0);
+        assert_int_equal(taken, atomic_load(&race.made));
+        assert_int_equal(taken_ns, atomic_load(&race.made_ns));
+        assert_true(taken > 0 && taken <= room);
+        assert_true(n_closed > 0);
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                        cmocka_unit_test(test_begins),
+                        cmocka_unit_test(test_closes),
+                        cmocka_unit_test(test_reset),
+                        cmocka_unit_test(test_gives_up),
+                        cmocka_unit_test(test_threads),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
