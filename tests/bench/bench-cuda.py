@@ -99,32 +99,44 @@ class Watch:
             print("  held, level and drain:", dict(self.seen), file=sys.stderr, flush=True)
 
 
+def stolen():
+    """Returns how many seconds the hypervisor has kept this machine's CPUs from running when they had work."""
+    with open("/proc/stat", encoding="utf-8") as f:
+        return int(f.readline().split()[8]) / os.sysconf("SC_CLK_TCK")
+
+
 class Cell:
     """The measurements of one row, from all rounds."""
 
     def __init__(self):
-        self.ms, self.rates = [], []
+        self.ms, self.rates, self.stolen, self.seconds = [], [], 0, 0
 
-    def add(self, answer, rates):
+    def add(self, answer, rates, lost=0, seconds=0):
         self.ms += answer.get("ms", [])
         self.rates.append(sum(rates))
+        self.stolen += lost
+        self.seconds += seconds
 
     def result(self):
         ms = sorted(self.ms)
         at = lambda q: ms[min(len(ms) - 1, int(q * len(ms)))]
         found = {"batch": round(sum(self.rates) / len(self.rates), 3)}
+        if self.seconds:
+            found["stolen"] = round(100 * self.stolen / self.seconds, 1)  # percent of one CPU
         if ms:
             found.update({"n": len(ms), "p50": at(0.5), "p90": at(0.9), "p99": at(0.99), "max": ms[-1]})
         return found
 
 
 def measure(cell, job, batch, how, seconds):
+    before = stolen()
     for b in batch:
         b.ask(f"run {seconds + 0.3}")
     if job:
         job.ask(f"{how} {seconds}")
     answer = job.read() if job else {}
-    cell.add(answer, [r["steps"] / r["seconds"] for r in (b.read() for b in batch)])
+    rates = [r["steps"] / r["seconds"] for r in (b.read() for b in batch)]
+    cell.add(answer, rates, stolen() - before, seconds)
 
 
 def start_tenants(kinds, layer, extra, result):

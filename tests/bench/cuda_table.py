@@ -74,6 +74,22 @@ def weights_text(d):
     )
 
 
+def stolen_text(d):
+    """Says how much CPU time the hypervisor took, where bench-cuda.py noted it: late wake-ups lengthen the p99."""
+    rows = [
+        (r["stolen"], f"{how} beside {n}, {name}")
+        for kind in d["batch"]
+        for how, n, name, r in rows_of(d, kind)
+        if "stolen" in r
+    ]
+    if not rows:
+        return ""
+    return (
+        f"The hypervisor took at most {max(rows)[0]:g} % of one CPU's time from the machine while a row was measured "
+        f"({max(rows)[1]}).\n\n"
+    )
+
+
 def render_cuda(record, table):
     d = record["data"]
     ways = [name for name in WAYS if any(name in d[kind] for kind in d["batch"])]
@@ -94,6 +110,8 @@ def render_cuda(record, table):
     text += "".join(render_kind(d, kind, table) for kind in d["batch"])
     weights = weights_text(d)
     text += f"{weights}.\n\n" if weights else ""
+    text += stolen_text(d)
+    text += "".join(f"{line}\n" for line in record.get("note", [])) + ("\n" if "note" in record else "")
     return text + f"![latencies](tests/bench/results/{record['name']}.svg)\n\n"
 
 
