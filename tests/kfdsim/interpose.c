@@ -42,7 +42,9 @@
 
 #define PATH_SIZE 512U
 
-static __thread bool inside;
+/* Initial-exec: the dynamic linker would allocate it on first use by the main libc's malloc(), which takes no lock in a
+ * process whose threads were all made by another copy of libc, behind dlmopen(). */
+static __thread bool inside __attribute__((tls_model("initial-exec")));
 
 static bool is_active(void) {
         if (inside || !getenv("KFDSIM_DIR"))

@@ -128,7 +128,7 @@ int amdgpu_device_get_fd(amdgpu_device_handle d) {
 
 _public_
 const char *amdgpu_get_marketing_name(amdgpu_device_handle d) {
-        static _Thread_local char name[64];
+        static _Thread_local char name[64] __attribute__((tls_model("initial-exec"))); /* as in interpose.c */
         typeof(&amdgpu_get_marketing_name) next = NEXT(amdgpu_get_marketing_name);
         const SimGpu *g = gpu_of(d);
 

@@ -178,7 +178,8 @@ class Criu(Holds):
         t = self.held_tenant()
         holder = self.holder()
         os.kill(holder, signal.SIGKILL)
-        until(lambda: self.state(t) == "held" and self.holder() != holder, "another holder")
+        # In this order: until the service knows of the end, the state is as before.
+        until(lambda: self.holder() != holder and self.state(t) == "held", "another holder")
         t.stands_still()
         self.release(t)
         self.finish(t)
