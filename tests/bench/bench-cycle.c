@@ -92,10 +92,6 @@ static void cycle(void) {
 /* --- the kernel --- */
 
 /* NOLINTBEGIN(bugprone-reserved-identifier): the linker's names */
-struct CgroupWatch;
-int __wrap_cgroup_watch_start(struct CgroupWatch *w);
-int __wrap_peer_from_pid(pid_t pid, Peer *ret);
-int __wrap_peer_refresh_cgroup(Peer *p);
 int __wrap_epoll_pwait2(
                 int epoll, struct epoll_event *events, int size, const struct timespec *timeout, const sigset_t *s);
 int __wrap_epoll_wait(int epoll, struct epoll_event *events, int size, int timeout_ms);
@@ -106,27 +102,6 @@ int __real_epoll_wait(int epoll, struct epoll_event *events, int size, int timeo
 int __real_ppoll(struct pollfd *fds, nfds_t size, const struct timespec *timeout, const sigset_t *s);
 int __real_timerfd_settime(int fd, int flags, const struct itimerspec *value, struct itimerspec *old);
 int __real_sd_event_prepare(sd_event *e);
-
-int __wrap_cgroup_watch_start(struct CgroupWatch *w) {
-        return 0;
-}
-
-int __wrap_peer_refresh_cgroup(Peer *p) {
-        return 0;
-}
-
-int __wrap_peer_from_pid(pid_t pid, Peer *ret) {
-        *ret = (Peer){
-                        .pid = pid,
-                        .uid = getuid(),
-                        .pidfd = eventfd(0, EFD_CLOEXEC),
-                        .command = strdup("bench-cycle"),
-                        .cgroup = strdup("/"),
-                        .unit = strdup(""),
-                        .slice = strdup(""),
-        };
-        return 0;
-}
 
 int __wrap_sd_event_prepare(sd_event *e) {
         n.others++;

@@ -41,36 +41,6 @@ static const Load loads[] = {
                 {.name = "spread-1000-cfs", .policy = "cfs", .n_clients = N_CLIENTS, .spread = true},
 };
 
-/* In place of functions of cgroup/: valgrind knows no pidfd_open(), the cgroups are made up, and what the machine's
- * other processes do is not counted. */
-/* NOLINTBEGIN(bugprone-reserved-identifier): the linker's names */
-struct CgroupWatch;
-int __wrap_cgroup_watch_start(struct CgroupWatch *w);
-int __wrap_peer_from_pid(pid_t pid, Peer *ret);
-int __wrap_peer_refresh_cgroup(Peer *p);
-
-int __wrap_cgroup_watch_start(struct CgroupWatch *w) {
-        return 0;
-}
-
-int __wrap_peer_refresh_cgroup(Peer *p) {
-        return 0;
-}
-
-int __wrap_peer_from_pid(pid_t pid, Peer *ret) {
-        *ret = (Peer){
-                        .pid = pid,
-                        .uid = getuid(),
-                        .pidfd = eventfd(0, EFD_CLOEXEC),
-                        .command = strdup("bench-edge"),
-                        .cgroup = strdup("/"),
-                        .unit = strdup(""),
-                        .slice = strdup(""),
-        };
-        return 0;
-}
-/* NOLINTEND(bugprone-reserved-identifier) */
-
 /* Has the loop hear of the edge, as the service does: by the eventfd. */
 static void tell(const Process *p, const Queue *q) {
         Manager *m = p->client->manager;

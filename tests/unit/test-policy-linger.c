@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "policy-harness.h"
+#include "policy-steps.h"
 
 #define USEC NSEC_PER_USEC
 #define MSEC NSEC_PER_MSEC
@@ -19,24 +19,6 @@ static Harness *make(void) {
         const PolicyConfig c = POLICY_CONFIG_DEFAULT;
 
         return harness_new(&c, true, 0);
-}
-
-static Job *add(Harness *h, int priority) {
-        return harness_add(h, (PolicySettings){.priority = priority, .weight = POLICY_WEIGHT_DEFAULT});
-}
-
-static void ready(Job *j) {
-        harness_ready(j);
-        harness_dispatch(j->h);
-}
-
-static void idle(Job *j) {
-        harness_idle(j);
-        harness_dispatch(j->h);
-}
-
-static bool granted(const Job *j) {
-        return j->grant.verdict == VERDICT_RUN;
 }
 
 static void burst(Job *j, unsigned n, uint64_t gap_ns) {

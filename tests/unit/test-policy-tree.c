@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "policy-harness.h"
+#include "policy-steps.h"
 
 /* The figures below are computed for slices of 5 ms. */
 static PolicyConfig config_with_short_slices(void) {
@@ -31,24 +31,6 @@ static Harness *make(uint32_t concurrency) {
 
         c.concurrency = concurrency;
         return harness_new(&c, true, 0);
-}
-
-static Job *add(Harness *h, int priority) {
-        return harness_add(h, (PolicySettings){.priority = priority, .weight = POLICY_WEIGHT_DEFAULT});
-}
-
-static void ready(Job *j) {
-        harness_ready(j);
-        harness_dispatch(j->h);
-}
-
-static void idle(Job *j) {
-        harness_idle(j);
-        harness_dispatch(j->h);
-}
-
-static bool granted(const Job *j) {
-        return j->grant.verdict == VERDICT_RUN;
 }
 
 static void test_find(void **state) {
