@@ -445,6 +445,12 @@ class Errors(unittest.TestCase):
             self.fails("show", c.pid, "-p", "Bogus", says="no such property: Bogus")
             self.fails("suspend", f"device:{DEVICE}", says="only groups, clients and queues")
         self.fails("show", "client:one", says="client:one: not a number")
+        for kind in ("client", "queue"):
+            for words in (("show",), ("set", "weight=1"), ("hint", "weight=1"), ("suspend",)):
+                verb, *rest = words
+                self.fails(verb, f"{kind}:0", *rest, says=f"{kind}:0: the number of the first {kind} is 1")
+                self.fails(verb, f"{kind}:", *rest, says=f"{kind}: names no {kind}")
+                self.fails(verb, f"{kind}:{1 << 64}", *rest, says=f"{kind}:{1 << 64}: no such {kind}")
         self.fails("status", "client:987654", says="client:987654: no such")
         self.fails("explain", "client:987654", says="client:987654: no such")
         self.fails("explain", "queue:1", says="queue:1: only of processes, units and groups")

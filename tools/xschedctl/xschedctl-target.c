@@ -103,8 +103,15 @@ static int resolve_pid(Ctl *c, Target *t) {
 static int resolve_number(Target *t, const char *number) {
         uint64_t id;
 
-        if (parse_uint64(number, 1, UINT64_MAX, &id) < 0)
-                return ctl_fail("%s: not a number", t->text);
+        const char *kind = object_kind_to_string(t->kind);
+        int r = parse_uint64(number, 0, UINT64_MAX, &id);
+        if (r == -ERANGE)
+                return ctl_fail("%s: no such %s", t->text, kind);
+        if (r < 0)
+                return isempty(number) ? ctl_fail("%s names no %s", t->text, kind)
+                                       : ctl_fail("%s: not a number", t->text);
+        if (id == 0)
+                return ctl_fail("%s: the number of the first %s is 1", t->text, kind);
         if (asprintf(&t->path, BUS_PATH "/%s/%" PRIu64, object_kind_to_string(t->kind), id) < 0)
                 return ctl_fail("out of memory");
         return 0;
