@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 
 #include "common/futex.h"
+#include "shim/core/gate-count.h"
 #include "shim/core/gate.h"
 
 #define SEAT_PIN (UINT64_C(1) << 32)
@@ -457,20 +458,6 @@ bool gate_has_room(const Gate *g) {
                         atomic_load_explicit(&g->seats[1].users, memory_order_seq_cst) == 0;
 }
 
-/* Moves the slot's count of launches to the gate. */
-static void gate_carry_back(Gate *g, PageSlot *s) {
-        uint64_t n = atomic_exchange_explicit(&s->submitted, 0, memory_order_relaxed);
-        atomic_fetch_add_explicit(&g->private_slot.submitted, n, memory_order_relaxed);
-}
-
-static void gate_carry_all_back(Gate *g) {
-        for (size_t i = 0; i < ELEMENTSOF(g->seats); i++) {
-                PageSlot *s = atomic_load_explicit(&g->seats[i].slot, memory_order_acquire);
-                if (s)
-                        gate_carry_back(g, s);
-        }
-}
-
 /* Fills the client's words of a slot, which another queue may have used before. */
 static void gate_fill_slot(Gate *g, PageSlot *s) {
         atomic_store_explicit(&s->outstanding, 0, memory_order_relaxed);
@@ -553,30 +540,6 @@ bool gate_adopt(Gate *g) {
         GateSeat *seat = atomic_load_explicit(&g->seat, memory_order_seq_cst);
 
         return seat && page_slot_count_untracked(seat->slot) && gate_counted(g, seat);
-}
-
-/* --- counters --- */
-
-void gate_read(const Gate *g, GateCounters *counters) {
-        counters->launches += atomic_load_explicit(&g->private_slot.submitted, memory_order_relaxed);
-        for (size_t i = 0; i < ELEMENTSOF(g->seats); i++) {
-                const PageSlot *s = atomic_load_explicit(&g->seats[i].slot, memory_order_acquire);
-                if (s)
-                        counters->launches += atomic_load_explicit(&s->submitted, memory_order_relaxed);
-        }
-        counters->tracked += atomic_load_explicit(&g->tracked, memory_order_relaxed);
-        counters->waited += atomic_load_explicit(&g->waited, memory_order_relaxed);
-        counters->waited_ns += atomic_load_explicit(&g->waited_ns, memory_order_relaxed);
-        counters->expired += atomic_load_explicit(&g->expired, memory_order_relaxed);
-}
-
-void gate_take(Gate *g, GateCounters *counters) {
-        gate_carry_all_back(g);
-        counters->launches += atomic_exchange_explicit(&g->private_slot.submitted, 0, memory_order_relaxed);
-        counters->tracked += atomic_exchange_explicit(&g->tracked, 0, memory_order_relaxed);
-        counters->waited += atomic_exchange_explicit(&g->waited, 0, memory_order_relaxed);
-        counters->waited_ns += atomic_exchange_explicit(&g->waited_ns, 0, memory_order_relaxed);
-        counters->expired += atomic_exchange_explicit(&g->expired, 0, memory_order_relaxed);
 }
 
 void gate_reset(Gate *g, bool drains) {

@@ -203,10 +203,3 @@ void gate_never_wait(void);
 
 /* In a child after fork: forgets the wait records, which belong to waits in the parent. */
 void gate_forget_waits(void);
-
-/* Adds the gate's counters to *counters. */
-void gate_read(const Gate *g, GateCounters *counters);
-
-/* As gate_read(), and resets the gate's counters. A concurrent reader of both sums may miss some counts for a moment,
- * and never counts one twice. */
-void gate_take(Gate *g, GateCounters *counters);

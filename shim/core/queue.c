@@ -4,12 +4,15 @@
  * Queues: making, dropping, and the public calls on them
  */
 
-#include "shim/core/queue.h"
+#include <sched.h>
+
 #include "common/macro.h"
 #include "gate-limit.h"
 #include "gate-told.h"
 #include "shim/core/client.h"
+#include "shim/core/gate-count.h"
 #include "shim/core/local.h"
+#include "shim/core/queue.h"
 
 static const char *const queue_state_table[_QUEUE_STATE_MAX] = {
                 [QUEUE_LOOSE] = "loose",
@@ -84,12 +87,14 @@ void queue_recycle(XschedQueue *q) {
         q->apply = NULL;
         atomic_store_explicit(&q->look_wanted, false, memory_order_seq_cst);
 
+        gate_count_move_begin();
         gate_take(&q->gate, &c);
         atomic_fetch_add_explicit(&retired.launches, c.launches, memory_order_relaxed);
         atomic_fetch_add_explicit(&retired.tracked, c.tracked, memory_order_relaxed);
         atomic_fetch_add_explicit(&retired.waited, c.waited, memory_order_relaxed);
         atomic_fetch_add_explicit(&retired.waited_ns, c.waited_ns, memory_order_relaxed);
         atomic_fetch_add_explicit(&retired.expired, c.expired, memory_order_relaxed);
+        gate_count_move_end();
 
         queue_free_strings(q);
         QUEUE_PUSH(free_queues, q, dead_next);
@@ -107,16 +112,24 @@ bool queue_try_ref(XschedQueue *q) {
 }
 
 void queue_read_counters(GateCounters *ret) {
-        GateCounters c = {
-                        .launches = retired.launches,
-                        .tracked = retired.tracked,
-                        .waited = retired.waited,
-                        .waited_ns = retired.waited_ns,
-                        .expired = retired.expired,
-        };
+        GateCounters c;
 
-        for (const XschedQueue *q = atomic_load_explicit(&all_queues, memory_order_acquire); q; q = q->all_next)
-                gate_read(&q->gate, &c);
+        for (unsigned n = 0; n < GATE_COUNT_TRIES; n++) {
+                uint32_t moves = gate_count_moves();
+
+                c = (GateCounters){
+                                .launches = retired.launches,
+                                .tracked = retired.tracked,
+                                .waited = retired.waited,
+                                .waited_ns = retired.waited_ns,
+                                .expired = retired.expired,
+                };
+                for (const XschedQueue *q = atomic_load_explicit(&all_queues, memory_order_acquire); q; q = q->all_next)
+                        gate_read(&q->gate, &c);
+                if (!gate_count_moved(moves))
+                        break;
+                (void) sched_yield();
+        }
         *ret = c;
 }
 
@@ -126,6 +139,7 @@ void queue_forget_all(void) {
         atomic_store(&free_queues, NULL);
         atomic_flag_clear(&free_lock);
         memset(&retired, 0, sizeof(retired));
+        gate_count_forget();
 
         for (XschedQueue *q = atomic_load(&all_queues); q; q = q->all_next) {
                 gate_reset(&q->gate, false);

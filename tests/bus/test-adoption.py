@@ -156,12 +156,14 @@ class Adopted(Deaths):
         pid = os.fork()
         if pid == 0:
             refused = 0
-            for _ in range(40):
-                try:
-                    self.bus.connect().call(NAME, PATH, MANAGER, "UnregisterQueue", "t", client.ids[0])
-                except dbus.DBusError as e:
-                    refused += e.name == ERROR + "NotOwner"
-            os._exit(refused != 40)
+            try:
+                for _ in range(40):
+                    try:
+                        self.bus.connect().call(NAME, PATH, MANAGER, "UnregisterQueue", "t", client.ids[0])
+                    except dbus.DBusError as e:
+                        refused += e.name == ERROR + "NotOwner"
+            finally:
+                os._exit(refused != 40)
         self.assertEqual(os.waitpid(pid, 0)[1], 0)
         c = self.connect()
         self.assertEqual(c.get(NAME, PATH, MANAGER, "NQueues"), 1)

@@ -138,12 +138,14 @@ class Registration(Case):
         ours, theirs = socket.socketpair()
         parent = os.fork()
         if parent == 0:
-            ours.close()
-            Raw(self.bus.connect()).queue()
-            theirs.send(b"registered")
-            if os.fork() == 0:
-                theirs.recv(1)  # until the test is over
-            os._exit(0)
+            try:
+                ours.close()
+                Raw(self.bus.connect()).queue()
+                theirs.send(b"registered")
+                if os.fork() == 0:
+                    theirs.recv(1)  # until the test is over
+            finally:
+                os._exit(0)
         theirs.close()
         self.assertEqual(ours.recv(10), b"registered")
         os.waitpid(parent, 0)

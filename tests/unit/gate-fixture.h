@@ -5,6 +5,7 @@
  * A gate, and the service that the test plays
  */
 
+#include "shim/core/gate-count.h"
 #include "shim/core/gate.h"
 #include "tests/lib/fake-service.h"
 #include "tests/lib/unit.h"

@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <pthread.h>
 
+#include "shim/core/gate-count.h"
 #include "shim/core/gate.h"
 #include "tests/lib/deadline.h"
 #include "tests/lib/fake-service.h"

@@ -111,17 +111,30 @@ static void *storm_main(void *p) {
         return NULL;
 }
 
+/* Counts move from queues that end to the sum of these, and from a page's slot to its queue. */
+static void *counting_main(void *stop) {
+        for (uint64_t last = 0, now = 0; !atomic_load((const _Atomic bool *) stop); last = now) {
+                now = counters().launches;
+                CHECK(now >= last);
+        }
+        return NULL;
+}
+
 static void case_storm(void) {
         static int one = 1;
         FakeScheduler *s = scheduler();
-        pthread_t threads[4];
+        pthread_t threads[4], counting;
+        _Atomic bool stop = false;
 
+        CHECK(pthread_create(&counting, NULL, counting_main, &stop) == 0);
         for (size_t i = 0; i < ELEMENTSOF(threads); i++)
                 CHECK(pthread_create(&threads[i], NULL, storm_main, &one) == 0);
         CHECK(scheduler_until(s, atomic_load(&destroyed) == 1600));
         for (size_t i = 0; i < ELEMENTSOF(threads); i++)
                 CHECK(pthread_join(threads[i], NULL) == 0);
         CHECK(scheduler_until(s, s->n_clients == 1 && s->clients[0].n_queues == 0));
+        atomic_store(&stop, true);
+        CHECK(pthread_join(counting, NULL) == 0);
         CHECK(counters().launches == 1600);
         CHECK(counters().queues == 0);
 }
