@@ -4,6 +4,7 @@ named, and does not fail the run."""
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -179,6 +180,27 @@ class FromArchive(Scratch):
         ):
             self.assertEqual(self.fetch(text, 100).returncode, 100)
         self.assertEqual(self.fetch("E: Unable to locate package foo", 0).returncode, 0)
+
+
+class Within(Scratch):
+    def within(self, *command):
+        return self.run_with(SOURCE / "tests/lib/within", "60", *command)
+
+    def test_who_ends_in_time(self):
+        done = self.within("sh", "-c", "echo out; echo err >&2; exit 3")
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (3, "out\n", "err\n"))
+        self.assertEqual(self.within("sh", "-c", "kill -9 $$").returncode, 128 + 9)
+
+    def test_who_does_not(self):
+        """All processes are named, with the functions that they are in, and ended: the pipes that run_with() reads to
+        their ends are theirs, too."""
+        fifo = self.top / "fifo"
+        os.mkfifo(fifo)
+        done = self.run_with(SOURCE / "tests/lib/within", "0.5", "sh", "-c", f"cat {fifo} & cat {fifo}; echo never")
+        self.assertEqual(done.returncode, 124)
+        self.assertTrue(done.stdout.startswith("--- not ended after 0.5 s\n"), done.stdout)
+        self.assertEqual(len(re.findall(rf"^--- [0-9]+: cat {re.escape(str(fifo))}$", done.stdout, re.M)), 2)
+        self.assertRegex(done.stdout, r"(?m)^#\d+ .* (__)?open(64)?")
 
 
 class InstallPackages(Scratch):
