@@ -20,6 +20,7 @@ typedef struct Origin {
         CudaStream stream;
         CudaContext context;
         const void *thread; /* of a per-thread default stream; NULL: of any other */
+        bool leaves;        /* its stream or context is being destroyed */
 } Origin;
 
 _Atomic uint32_t cuda_n_captures;
@@ -131,15 +132,19 @@ static bool is_of(const Origin *o, const Origin *wanted) {
                                : o->stream == wanted->stream && o->thread == wanted->thread;
 }
 
+static void origin_remove(uint32_t i) {
+        origins[i] = origins[--n_origins];
+        atomic_fetch_sub(&cuda_n_captures, 1);
+}
+
 /* All captures that began on a stream, or on any stream of a context. */
 static void drop(Origin wanted) {
         SIGNALS_BLOCKED;
         (void) pthread_mutex_lock(&origins_lock);
         for (uint32_t i = 0; i < n_origins;) {
-                if (is_of(&origins[i], &wanted)) {
-                        origins[i] = origins[--n_origins];
-                        atomic_fetch_sub(&cuda_n_captures, 1);
-                } else
+                if (is_of(&origins[i], &wanted))
+                        origin_remove(i);
+                else
                         i++;
         }
         (void) pthread_mutex_unlock(&origins_lock);
@@ -181,14 +186,48 @@ bool cuda_is_captured(CudaStream stream, bool per_thread) {
                         capturing != 0;
 }
 
-void cuda_capture_drop_stream(CudaStream stream) {
-        if (atomic_load(&cuda_n_captures) > 0)
-                drop((Origin){.stream = stream});
+static void leave(Origin wanted) {
+        if (atomic_load(&cuda_n_captures) == 0)
+                return;
+        SIGNALS_BLOCKED;
+        (void) pthread_mutex_lock(&origins_lock);
+        for (uint32_t i = 0; i < n_origins; i++)
+                origins[i].leaves |= is_of(&origins[i], &wanted);
+        (void) pthread_mutex_unlock(&origins_lock);
 }
 
-void cuda_capture_drop_context(CudaContext context) {
-        if (context && atomic_load(&cuda_n_captures) > 0)
-                drop((Origin){.context = context});
+/* Only what began before the call. */
+static void left(Origin wanted, bool destroyed) {
+        if (atomic_load(&cuda_n_captures) == 0)
+                return;
+        SIGNALS_BLOCKED;
+        (void) pthread_mutex_lock(&origins_lock);
+        for (uint32_t i = 0; i < n_origins;) {
+                bool leaves = origins[i].leaves && is_of(&origins[i], &wanted);
+                if (leaves && destroyed)
+                        origin_remove(i);
+                else
+                        origins[i++].leaves &= !leaves;
+        }
+        (void) pthread_mutex_unlock(&origins_lock);
+}
+
+void cuda_capture_leave_stream(CudaStream stream) {
+        leave((Origin){.stream = stream});
+}
+
+void cuda_capture_left_stream(CudaStream stream, bool destroyed) {
+        left((Origin){.stream = stream}, destroyed);
+}
+
+void cuda_capture_leave_context(CudaContext context) {
+        if (context)
+                leave((Origin){.context = context});
+}
+
+void cuda_capture_left_context(CudaContext context, bool destroyed) {
+        if (context)
+                left((Origin){.context = context}, destroyed);
 }
 
 void cuda_capture_for_ever(void) {

@@ -28,9 +28,12 @@ void cuda_capture_cig_ended(void);
 /* Whether a launch on the stream is captured. Only to be asked while there are captures. */
 bool cuda_is_captured(CudaStream stream, bool per_thread);
 
-/* A stream, or all streams of a context, are destroyed: their captures have ended. */
-void cuda_capture_drop_stream(CudaStream stream);
-void cuda_capture_drop_context(CudaContext context);
+/* A stream, or all streams of a context, are about to be destroyed; and after that call, whether they were: then their
+ * captures have ended. A handle may be another object's by then. */
+void cuda_capture_leave_stream(CudaStream stream);
+void cuda_capture_left_stream(CudaStream stream, bool destroyed);
+void cuda_capture_leave_context(CudaContext context);
+void cuda_capture_left_context(CudaContext context, bool destroyed);
 
 /* Counts a capture that never ends. */
 void cuda_capture_for_ever(void);

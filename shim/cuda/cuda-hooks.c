@@ -252,18 +252,29 @@ HOOK(cuEventSynchronize, (CudaEvent event)) {
         return r;
 }
 
-/* --- ends of streams, contexts and devices: first we let go of them --- */
+/* --- ends of streams, contexts and devices: we let go of them, unless the driver refuses --- */
 
-#define DESTROYS(name, type, drop)                                                                                     \
-        HOOK(name, (type what)) {                                                                                      \
-                drop(what);                                                                                            \
-                return NEXT(name, (type), what);                                                                       \
+#define DESTROYS_STREAM(name)                                                                                          \
+        HOOK(name, (CudaStream stream)) {                                                                              \
+                cuda_capture_leave_stream(stream);                                                                     \
+                cuda_track_drop_stream(stream);                                                                        \
+                CudaResult r = NEXT(name, (CudaStream), stream);                                                       \
+                cuda_capture_left_stream(stream, r == CUDA_RESULT_SUCCESS);                                            \
+                return r;                                                                                              \
         }
-DESTROYS(cuStreamDestroy, CudaStream, cuda_track_drop_stream)
-DESTROYS(cuStreamDestroy_v2, CudaStream, cuda_track_drop_stream)
-DESTROYS(cuCtxDestroy, CudaContext, cuda_track_drop_context)
-DESTROYS(cuCtxDestroy_v2, CudaContext, cuda_track_drop_context)
-DESTROYS(cuCtxDetach, CudaContext, cuda_track_drop_context)
+DESTROYS_STREAM(cuStreamDestroy)
+DESTROYS_STREAM(cuStreamDestroy_v2)
+
+#define DESTROYS_CONTEXT(name)                                                                                         \
+        HOOK(name, (CudaContext context)) {                                                                            \
+                cuda_track_leave_context(context);                                                                     \
+                CudaResult r = NEXT(name, (CudaContext), context);                                                     \
+                cuda_track_left_context(context, r == CUDA_RESULT_SUCCESS);                                            \
+                return r;                                                                                              \
+        }
+DESTROYS_CONTEXT(cuCtxDestroy)
+DESTROYS_CONTEXT(cuCtxDestroy_v2)
+DESTROYS_CONTEXT(cuCtxDetach)
 
 static _Atomic(CudaContext) primaries[DEVICES_MAX];
 
@@ -275,25 +286,27 @@ HOOK(cuDevicePrimaryCtxRetain, (CudaContext * ret, CudaDevice device)) {
         return r;
 }
 
-/* The primary context ends with its last user, or by a reset: the driver is not asked until it is known whether it has
- * ended. */
-static void primary_context_done(CudaDevice device) {
+/* The primary context ends with its last user, or by a reset. */
+static bool primary_has_ended(CudaDevice device) {
+        PROTECT_ERRNO;
         unsigned flags;
         int active = 1;
 
-        if (device >= 0 && device < DEVICES_MAX &&
-                        CUDA_CALL(cuDevicePrimaryCtxGetState, CudaResult(*)(CudaDevice, unsigned *, int *), device,
-                                        &flags, &active) == CUDA_RESULT_SUCCESS &&
-                        !active)
-                cuda_track_drop_context(atomic_load(&primaries[device]));
-        cuda_track_thaw();
+        return CUDA_CALL(cuDevicePrimaryCtxGetState, CudaResult(*)(CudaDevice, unsigned *, int *), device, &flags,
+                               &active) == CUDA_RESULT_SUCCESS &&
+                        !active;
+}
+
+static CudaContext primary_of(CudaDevice device) {
+        return device >= 0 && device < DEVICES_MAX ? atomic_load(&primaries[device]) : NULL;
 }
 
 #define ENDS_PRIMARY(name)                                                                                             \
         HOOK(name, (CudaDevice device)) {                                                                              \
-                cuda_track_freeze();                                                                                   \
+                CudaContext context = primary_of(device);                                                              \
+                cuda_track_leave_context(context);                                                                     \
                 CudaResult r = NEXT(name, (CudaDevice), device);                                                       \
-                primary_context_done(device);                                                                          \
+                cuda_track_left_context(context, context &&primary_has_ended(device));                                 \
                 return r;                                                                                              \
         }
 ENDS_PRIMARY(cuDevicePrimaryCtxRelease)

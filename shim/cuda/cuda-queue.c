@@ -284,6 +284,7 @@ static void queue_reset(CudaQueue *q) {
         memset(&q->kinds, 0, sizeof(q->kinds));
         atomic_store(&q->drain_requests, 0);
         atomic_store(&q->dropped, false);
+        atomic_store(&q->leaves, 0);
         atomic_store(&q->in_flight, 0);
         atomic_store(&q->flying_ns, 0);
         atomic_store(&q->since_ns, 0);
@@ -458,8 +459,7 @@ CudaQueue *cuda_queue_take(CudaStream stream) {
         return q;
 }
 
-/* Returns the newest of all queues. */
-static CudaQueue *table_drop(CudaContext context) {
+static void table_drop(CudaContext context) {
         SIGNALS_BLOCKED;
         (void) pthread_mutex_lock(&registry_lock);
         Table *t = atomic_load(&table);
@@ -468,13 +468,48 @@ static CudaQueue *table_drop(CudaContext context) {
                 if (q && q->context == context)
                         atomic_store(&t->entries[i].queue, NULL);
         }
-        CudaQueue *first = all_queues;
         (void) pthread_mutex_unlock(&registry_lock);
-        return first;
+}
+
+static CudaQueue *newest_queue(void) {
+        SIGNALS_BLOCKED;
+        (void) pthread_mutex_lock(&registry_lock);
+        CudaQueue *q = all_queues;
+        (void) pthread_mutex_unlock(&registry_lock);
+        return q;
+}
+
+/* Those that were taken included. */
+static void each_of(CudaContext context, void (*f)(CudaQueue *q)) {
+        for (CudaQueue *q = newest_queue(); q; q = q->all_next)
+                if (q->context == context)
+                        f(q);
 }
 
 void cuda_queue_take_all(CudaContext context, void (*f)(CudaQueue *q)) {
-        for (CudaQueue *q = table_drop(context); q; q = q->all_next)
-                if (q->context == context)
-                        f(q);
+        table_drop(context);
+        each_of(context, f);
+}
+
+/* A thread that asks just now has the lock: wait for it. */
+static void queue_leave(CudaQueue *q) {
+        atomic_fetch_add(&q->leaves, 1);
+        if (CUDA_QUEUE_LOCK(q))
+                cuda_queue_unlock(q);
+}
+
+/* The record may be a queue's that was made since. */
+static void queue_stay(CudaQueue *q) {
+        uint32_t n = atomic_load(&q->leaves);
+
+        while (n > 0 && !atomic_compare_exchange_weak(&q->leaves, &n, n - 1))
+                ;
+}
+
+void cuda_queue_leave_all(CudaContext context) {
+        each_of(context, queue_leave);
+}
+
+void cuda_queue_stay_all(CudaContext context) {
+        each_of(context, queue_stay);
 }

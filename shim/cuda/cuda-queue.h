@@ -75,6 +75,7 @@ typedef struct CudaQueue {
         uint64_t unmarked_ns; /* device time of the launches since the newest mark */
 
         _Atomic uint32_t drain_requests; /* to be added to n_drains */
+        _Atomic uint32_t leaves;         /* how many calls are about to destroy its context: nothing is asked */
         CudaRide ride;
 
         /* Written under the lock, and read without. */
@@ -132,6 +133,10 @@ CudaQueue *cuda_queue_take(CudaStream stream);
 
 /* The same for all streams of a context. Calls f() for each, and for those that were taken before. */
 void cuda_queue_take_all(CudaContext context, void (*f)(CudaQueue *q));
+
+/* Between these two calls no thread asks about the context's streams (CudaQueue.leaves): it may be about to end. */
+void cuda_queue_leave_all(CudaContext context);
+void cuda_queue_stay_all(CudaContext context);
 
 /* Frees the queue of a destroyed stream that has nothing in flight; the caller owns the reference to its
  * XschedQueue. */

@@ -18,8 +18,6 @@
 #include "shim/cuda/cuda-stop.h"
 #include "shim/cuda/cuda-track.h"
 
-static _Atomic uint32_t frozen; /* no query is made: a context may be about to end */
-
 /* --- completion, under the lock of the queue --- */
 
 static void queue_complete(CudaQueue *q, uint32_t n, uint64_t sampled_ns, uint32_t n_sampled) {
@@ -163,7 +161,7 @@ static bool marks_ask(CudaQueue *q) {
 
 /* `stream`: ask the stream, too, for launches without a mark. */
 static void queue_harvest(CudaQueue *q, bool stream) {
-        if (cuda_has_ended() || atomic_load(&frozen) > 0 || queue_is_quiet(q))
+        if (cuda_has_ended() || atomic_load(&q->leaves) > 0 || queue_is_quiet(q))
                 return;
 
         CUDA_WITH_RELAXED_CAPTURE;
@@ -292,7 +290,7 @@ static void track_drain(XschedQueue *xq, void *userdata) {
 /* Called under the queue's lock. */
 static bool tail_may_be_marked(CudaQueue *q) {
         return !q->own_default && !q->gone && !q->lost && atomic_load(&cuda_n_captures) == 0 &&
-                        atomic_load(&frozen) == 0;
+                        atomic_load(&q->leaves) == 0;
 }
 
 void cuda_track_close_tail(CudaQueue *q) {
@@ -356,34 +354,26 @@ static void close_lost(CudaQueue *q) {
 
 void cuda_track_drop_stream(CudaStream stream) {
         PROTECT_ERRNO;
-        cuda_capture_drop_stream(stream);
         CudaQueue *q = cuda_queue_take(stream);
 
         if (q)
                 track_close(q, true);
 }
 
-void cuda_track_drop_context(CudaContext context) {
+void cuda_track_leave_context(CudaContext context) {
         PROTECT_ERRNO;
-        cuda_capture_drop_context(context);
+        cuda_capture_leave_context(context);
         if (context)
-                cuda_queue_take_all(context, close_lost);
+                cuda_queue_leave_all(context);
 }
 
-/* A thread that asks has the lock of a queue: wait for it. */
-static void wait_for_asker(CudaQueue *q) {
-        if (CUDA_QUEUE_LOCK(q))
-                cuda_queue_unlock(q);
-}
-
-void cuda_track_freeze(void) {
+void cuda_track_left_context(CudaContext context, bool destroyed) {
         PROTECT_ERRNO;
-        atomic_fetch_add(&frozen, 1);
-        cuda_queue_each(wait_for_asker);
-}
-
-void cuda_track_thaw(void) {
-        atomic_fetch_sub(&frozen, 1);
+        cuda_capture_left_context(context, destroyed);
+        if (context && destroyed)
+                cuda_queue_take_all(context, close_lost);
+        else if (context)
+                cuda_queue_stay_all(context);
 }
 
 /* --- waits of the application --- */

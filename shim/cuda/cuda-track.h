@@ -63,13 +63,13 @@ void cuda_track_close_tail(CudaQueue *q);
 /* Records marks behind launches in flight of all queues. Before a capture begins: no stream is asked until it ends. */
 void cuda_track_mark_tails(void);
 
-/* A stream is about to be destroyed; or all streams of a context, which may be gone already. */
+/* A stream is about to be destroyed. If the driver refuses, its next launch makes a queue anew. */
 void cuda_track_drop_stream(CudaStream stream);
-void cuda_track_drop_context(CudaContext context);
 
-/* Between these two calls no thread of the layer asks the driver. */
-void cuda_track_freeze(void);
-void cuda_track_thaw(void);
+/* A context is about to be destroyed with all of its streams, and whether it was: between these two calls no thread of
+ * the layer asks the driver about it. NULL: nothing is done. */
+void cuda_track_leave_context(CudaContext context);
+void cuda_track_left_context(CudaContext context, bool destroyed);
 
 /* The application waits until all that it has launched on a stream is complete. */
 typedef struct CudaWait {

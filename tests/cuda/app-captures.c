@@ -160,6 +160,26 @@ void case_recaptures(void) {
         printf("recaptured %08x beside %08x\n", sum(p, s), sum(q, beside));
 }
 
+/* The driver refuses to destroy the stream, and its context, while they are captured. */
+void case_refused_captures(void) {
+        FakeStream s = stream(), beside = stream();
+        uint64_t p = memory(), q = memory();
+
+        for (int round = 0; round < ROUNDS; round++) {
+                CHECK(launch_on(s, p, round, 100000) == 0);
+                capture(s, false);
+                CHECK(cuStreamDestroy_v2(s) == 900);
+                CHECK(cuCtxDestroy_v2(context) == 201);
+                for (int i = 0; i < 5; i++) {
+                        CHECK(launch_on(s, p, i + round, 0) == 0);
+                        launch_beside(beside, q, i);
+                }
+                run_captured(s, false);
+                CHECK(cu.wait(s) == 0);
+        }
+        printf("refused %08x beside %08x\n", sum(p, s), sum(q, beside));
+}
+
 void case_cig(void) {
         FakeStream s = stream(), beside = stream();
         uint64_t p = memory(), q = memory();

@@ -10,12 +10,14 @@
  *
  * app time USEC: launches and waits until its standard input ends; says then how many kernels it has run. app deep
  * USEC: the same without waiting but for every hundredth. app left USEC: as deep, until it has a line of input; then it
- * leaves a launch, waits for what was launched, and says so.
+ * leaves a launch, waits for what was launched, and says so. app refused USEC: as deep, until it has a line of input;
+ * then a launch stays in flight, and the driver refuses to destroy its context, which the program says.
  */
 
 #include <dlfcn.h>
 #include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -225,6 +227,23 @@ static void case_primary(void) {
         printf("primary %08x %08x\n", sum(p, s), sum(other, NULL));
 }
 
+/* Everything of the primary context ends with work in flight, and it is used again. */
+static void case_reset(void) {
+        for (int i = 0; i < 5; i++) {
+                FakeStream s = stream();
+                uint64_t p = memory(), q = memory();
+                struct Context *same;
+                for (int k = 0; k < 20; k++) {
+                        CHECK(launch_on(s, p, k, 200000) == 0);
+                        CHECK(launch_on(NULL, q, k, 0) == 0);
+                }
+                CHECK((i % 2 ? cuDevicePrimaryCtxReset_v2(0) : cuCtxDestroy_v2(context)) == (i % 2 ? 0 : 201));
+                CHECK(cuDevicePrimaryCtxRetain(&same, 0) == 0 && same == context);
+                printf("reset %08x\n", sum(q, NULL));
+                CHECK(launch_on(NULL, q, 1, 0) == 0);
+        }
+}
+
 static struct Event *asked;
 
 /* A host function must not ask the driver anything: its calls get errors. */
@@ -374,8 +393,10 @@ static const struct {
                 {"capturers", case_capturers},
                 {"per-thread-captures", case_per_thread_captures},
                 {"recaptures", case_recaptures},
+                {"refused-captures", case_refused_captures},
                 {"cig", case_cig},
                 {"primary", case_primary},
+                {"reset", case_reset},
                 {"errors", case_errors},
                 {"destroy", case_destroy},
                 {"others", case_others},
@@ -419,7 +440,37 @@ static void report(void) {
         fclose(f);
 }
 
-static void work(uint64_t ns, int every, bool leaves) {
+static void await_line(void) {
+        while (getchar() != '\n')
+                ;
+}
+
+static void wait_at_host(void *userdata) {
+        while (sem_wait(userdata) < 0)
+                ;
+}
+
+static void be_refused(FakeStream s, uint64_t p) {
+        sem_t go_on;
+
+        await_line();
+        CHECK(cu.wait(s) == 0);
+        CHECK(sem_init(&go_on, 0, 0) == 0);
+        CHECK(cuLaunchHostFunc(s, wait_at_host, &go_on) == 0);
+        CHECK(launch_on(s, p, 1, 0) == 0);
+        CHECK(cuCtxDestroy_v2(context) == 201);
+        puts("refused");
+        fflush(stdout);
+        await_line();
+        CHECK(sem_post(&go_on) == 0);
+        CHECK(cu.wait(s) == 0);
+        puts("done");
+        fflush(stdout);
+        while (getchar() != EOF)
+                ;
+}
+
+static void work(uint64_t ns, int every, const char *then) {
         FakeStream s = stream();
         uint64_t p = memory();
         unsigned long n = 0;
@@ -431,7 +482,9 @@ static void work(uint64_t ns, int every, bool leaves) {
                 if (++n % (unsigned long) every == 0)
                         CHECK(cu.wait(s) == 0);
         }
-        if (leaves) {
+        if (strcmp(then, "refused") == 0)
+                be_refused(s, p);
+        if (strcmp(then, "left") == 0) {
                 leave_one(s, p);
                 CHECK(cu.wait(s) == 0);
                 puts("left");
@@ -444,17 +497,19 @@ static void work(uint64_t ns, int every, bool leaves) {
 }
 
 int main(int argc, char **argv) {
-        bool leaves = argc == 3 && strcmp(argv[1], "left") == 0,
-             works = leaves || (argc == 3 && (strcmp(argv[1], "time") == 0 || strcmp(argv[1], "deep") == 0));
+        static const char *const workers[] = {"time", "deep", "left", "refused"};
+        bool works = false;
 
         CHECK(argc >= 2);
+        for (size_t i = 0; argc == 3 && i < sizeof(workers) / sizeof(workers[0]); i++)
+                works = works || strcmp(argv[1], workers[i]) == 0;
         CHECK(cuInit(0) == 0);
         CHECK(cuDevicePrimaryCtxRetain(&context, 0) == 0);
         CHECK(cuCtxSetCurrent(context) == 0);
         CHECK(cuModuleGetFunction(&triple, NULL, "triple") == 0);
         find_functions(works ? "proc" : argv[1]);
         if (works) {
-                work(strtoull(argv[2], NULL, 10) * 1000, strcmp(argv[1], "time") == 0 ? 1 : 100, leaves);
+                work(strtoull(argv[2], NULL, 10) * 1000, strcmp(argv[1], "time") == 0 ? 1 : 100, argv[1]);
                 return 0;
         }
         for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -56,6 +56,7 @@ void case_capturers(void);
 void case_cig(void);
 void case_per_thread_captures(void);
 void case_recaptures(void);
+void case_refused_captures(void);
 void case_unknown_captures(void);
 void capture_and_run(FakeStream s, uint64_t p, int k); /* one launch */
 void end_capture(FakeStream s);                        /* if there is one */

@@ -139,16 +139,34 @@ API int cuCtxGetDevice(int *ret) {
         return SUCCESS;
 }
 
-API int cuCtxDestroy_v2(Context *c) {
-        ENTER;
+static void end_streams(Context *c) {
         if (c->has_legacy)
                 fake_stream_end(&c->legacy);
+        c->has_legacy = false;
         for (Stream *s = c->streams, *next; s; s = next) {
                 next = s->next;
                 fake_stream_end(s);
                 memset(s, 0xEE, sizeof(*s));
                 free(s);
         }
+        c->streams = NULL;
+}
+
+/* The context itself stays, for the next user. */
+API int cuDevicePrimaryCtxReset_v2(int device) {
+        ENTER;
+        end_streams(&primaries[device]);
+        primaries[device].n_users = 0;
+        return SUCCESS;
+}
+
+/* Refuses primary contexts. */
+API int cuCtxDestroy_v2(Context *c) {
+        ENTER;
+        for (size_t i = 0; i < sizeof(primaries) / sizeof(primaries[0]); i++)
+                if (c == &primaries[i])
+                        return INVALID_CONTEXT;
+        end_streams(c);
         if (fake_current == c)
                 fake_current = NULL;
         fake_channels_end(&c->channels);
@@ -222,9 +240,12 @@ API int cuStreamCreate(Stream **ret, unsigned flags) {
         return SUCCESS;
 }
 
-/* Submitted work is still done. The stream's memory is overwritten, so that a later use of it is noticed. */
+/* Refuses a stream that is being captured. Submitted work is still done. The stream's memory is overwritten, so that a
+ * later use of it is noticed. */
 API int cuStreamDestroy_v2(Stream *s) {
         ENTER;
+        if (s->capture)
+                return CAPTURE_UNSUPPORTED;
         pthread_mutex_lock(&fake_lock);
         for (Stream **p = &s->context->streams; *p; p = &(*p)->next)
                 if (*p == s) {

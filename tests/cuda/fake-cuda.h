@@ -32,6 +32,7 @@ typedef struct FakeLaunchParams {
 int cuInit(unsigned flags);
 int cuDevicePrimaryCtxRetain(struct Context **ret, int device);
 int cuDevicePrimaryCtxRelease_v2(int device);
+int cuDevicePrimaryCtxReset_v2(int device);
 int cuDevicePrimaryCtxGetState(int device, unsigned *ret_flags, int *ret_active);
 int cuStreamGetCtx(FakeStream handle, struct Context **ret);
 int cuCtxCreate_v2(struct Context **ret, unsigned flags, int device);

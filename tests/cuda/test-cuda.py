@@ -338,6 +338,25 @@ class Scheduled(ScheduledCase):
         until(lambda: state(queues[0]) == "idle", "nothing is in flight")
         until(lambda: state(queues[1]) == "running", "the other one runs")
 
+    def test_a_context_that_is_not_destroyed(self):
+        """The driver refuses to destroy a context with a launch in flight, which goes on to count."""
+        p, other = self.start("refused", 500), self.start("deep", 500, XSCHED_PRIORITY="-10")
+        queue = self.queue_of(p)
+        self.queue_of(other)
+        until(lambda: self.launches(queue) > 10, "it launches")
+        state = lambda: self.get("State", f"{PATH}/queue/{queue['id']}", QUEUE)
+
+        def say(answer):
+            p.stdin.write("\n")
+            p.stdin.flush()
+            self.assertEqual(p.stdout.readline(), f"{answer}\n")
+
+        say("refused")
+        for _ in range(100):
+            self.assertEqual(state(), "running")
+        say("done")
+        until(lambda: state() == "idle", "nothing is in flight")
+
     def check(self, p):
         words = [os.environ["XSCHEDCTL"], f"--bus-address={self.bus.address}", "check", str(p.pid)]
         return subprocess.run(words, capture_output=True, text=True, check=False).stdout
