@@ -30,35 +30,21 @@ static const char *const policies[] = {
                 "", "HPF", "HHPF", "CHPF", "UP", "PUP", "SPUP", "KEDF", "LAX", "AWF", "CFS", "MLFQ"};
 #define POLICY_SPUP 6 /* not available here */
 
-typedef void (*Complain)(const char *line);
-
-static void tell(Complain complain, const char *variable, const char *value, const char *wanted) {
-        char line[256];
-
-        if (!complain)
-                return;
-        int n = snprintf(line, sizeof(line), "xsched: %s=%.64s is ignored: expected %s\n", variable, value, wanted);
-        for (int i = 0; i < n - 1; i++) /* one line, whatever the value is */
-                if ((unsigned char) line[i] < ' ' || line[i] == 0x7f)
-                        line[i] = '?';
-        complain(line);
-}
-
-static int read_name(const char *variable, const char *const *names, int n, int without, const char *wanted,
-                Complain complain) {
-        const char *v = secure_getenv(variable);
+static int read_name(const EnvironmentSource *s, const char *variable, const char *const *names, int n, int without,
+                const char *wanted) {
+        const char *v = environment_get(s, variable);
 
         if (isempty(v))
                 return 0;
         for (int i = 1; i < n; i++)
                 if (i != without && streq(names[i], v))
                         return i;
-        tell(complain, variable, v, wanted);
+        environment_complain(s, variable, v, wanted);
         return 0;
 }
 
-static void read_number(AutoXQueue *a, AutoXQueueNumber i, Complain complain) {
-        const char *v = secure_getenv(numbers[i].variable);
+static void read_number(const EnvironmentSource *s, AutoXQueue *a, AutoXQueueNumber i) {
+        const char *v = environment_get(s, numbers[i].variable);
         char wanted[64], *end;
 
         if (isempty(v))
@@ -75,39 +61,38 @@ static void read_number(AutoXQueue *a, AutoXQueueNumber i, Complain complain) {
         else
                 (void) snprintf(wanted, sizeof(wanted), "%lld..%lld", (long long) numbers[i].min,
                                 (long long) numbers[i].max);
-        tell(complain, numbers[i].variable, v, wanted);
+        environment_complain(s, numbers[i].variable, v, wanted);
 }
 
-void auto_xqueue_read(AutoXQueue *ret, Complain complain) {
+void auto_xqueue_read(const EnvironmentSource *s, AutoXQueue *ret) {
         PROTECT_ERRNO;
         AutoXQueue a = {.scheduler = AUTO_XQUEUE_APP};
-        const char *on = strempty(secure_getenv("XSCHED_AUTO_XQUEUE"));
+        const char *on = strempty(environment_get(s, "XSCHED_AUTO_XQUEUE"));
 
         if (!streq(on, "") && !streq(on, "ON") && !streq(on, "OFF"))
-                tell(complain, "XSCHED_AUTO_XQUEUE", on, "ON or OFF");
+                environment_complain(s, "XSCHED_AUTO_XQUEUE", on, "ON or OFF");
         a.on = streq(on, "ON");
 
-        int scheduler = read_name(
-                        "XSCHED_SCHEDULER", schedulers, ELEMENTSOF(schedulers), 0, "APP, LCL or GLB", complain);
-        a.policy = read_name("XSCHED_POLICY", policies, ELEMENTSOF(policies), POLICY_SPUP,
-                        "HPF, HHPF, CHPF, UP, PUP, KEDF, LAX, AWF, CFS or MLFQ", complain);
+        int scheduler = read_name(s, "XSCHED_SCHEDULER", schedulers, ELEMENTSOF(schedulers), 0, "APP, LCL or GLB");
+        a.policy = read_name(s, "XSCHED_POLICY", policies, ELEMENTSOF(policies), POLICY_SPUP,
+                        "HPF, HHPF, CHPF, UP, PUP, KEDF, LAX, AWF, CFS or MLFQ");
         /* As in XSched, a policy without a scheduler asks for the local scheduler, and the local scheduler without a
          * policy asks for nothing. */
         if (a.policy > 0)
                 a.scheduler = AUTO_XQUEUE_LCL;
         else if (scheduler == AUTO_XQUEUE_LCL)
-                tell(complain, "XSCHED_SCHEDULER", "LCL", "XSCHED_POLICY beside it");
+                environment_complain(s, "XSCHED_SCHEDULER", "LCL", "XSCHED_POLICY beside it");
         else if (scheduler == AUTO_XQUEUE_GLB)
                 a.scheduler = scheduler;
 
         for (AutoXQueueNumber i = 0; i < _AUTO_XQUEUE_NUMBER_MAX; i++)
-                read_number(&a, i, complain);
+                read_number(s, &a, i);
         if (a.is_set[AUTO_XQUEUE_BATCH_SIZE] &&
                         a.values[AUTO_XQUEUE_BATCH_SIZE] >
                                         (a.is_set[AUTO_XQUEUE_THRESHOLD] ? a.values[AUTO_XQUEUE_THRESHOLD] : 16)) {
                 a.is_set[AUTO_XQUEUE_BATCH_SIZE] = false;
-                tell(complain, numbers[AUTO_XQUEUE_BATCH_SIZE].variable,
-                                secure_getenv(numbers[AUTO_XQUEUE_BATCH_SIZE].variable), "at most the threshold");
+                environment_complain(s, numbers[AUTO_XQUEUE_BATCH_SIZE].variable,
+                                environment_get(s, numbers[AUTO_XQUEUE_BATCH_SIZE].variable), "at most the threshold");
         }
         *ret = a;
 }

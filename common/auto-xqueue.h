@@ -4,11 +4,13 @@
 /*
  * The environment variables of XSched (Shen et al., OSDI 2025): XSCHED_SCHEDULER, XSCHED_POLICY, XSCHED_AUTO_XQUEUE*
  *
- * Names and ranges are XSched's. Values out of range are ignored, and reported to a callback.
+ * Names and ranges are XSched's. Values out of range are ignored, and named.
  */
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "common/environment-source.h"
 
 /* The numbers are those of XSchedulerType and XPolicyType in XSched's interface. */
 #define AUTO_XQUEUE_APP 1
@@ -36,6 +38,5 @@ typedef struct AutoXQueue {
         int64_t values[_AUTO_XQUEUE_NUMBER_MAX];
 } AutoXQueue;
 
-/* Reads the variables. `complain` (may be NULL) gets a line with its newline for each ignored value. Preserves
- * errno. */
-void auto_xqueue_read(AutoXQueue *ret, void (*complain)(const char *line));
+/* Reads the variables, and complains of each ignored value. Preserves errno. */
+void auto_xqueue_read(const EnvironmentSource *s, AutoXQueue *ret);

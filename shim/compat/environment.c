@@ -10,7 +10,9 @@
 static AutoXQueue read_at_start;
 
 __attribute__((constructor)) static void read_environment(void) {
-        auto_xqueue_read(&read_at_start, NULL);
+        const EnvironmentSource own = {.get = environment_get_own};
+
+        auto_xqueue_read(&own, &read_at_start);
 }
 
 const AutoXQueue *environment(void) {

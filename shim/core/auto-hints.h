@@ -12,7 +12,3 @@
 
 /* Reads the variables. Called when the library is loaded. */
 void auto_hints_read(HintSet *ret);
-
-/* Reports ignored variables on standard error, once. Called with the first queue, so that programs without a GPU stay
- * silent. */
-void auto_hints_complain(void);

@@ -13,6 +13,7 @@
 #include "common/own-fd.h"
 #include "shim/core/auto-hints.h"
 #include "shim/core/client.h"
+#include "shim/core/complaints.h"
 #include "shim/core/queue.h"
 
 static const char *const xsched_state_table[] = {
@@ -141,14 +142,10 @@ int xsched_hint(const char *name, int64_t value) {
 /* A preloaded library has read the environment before us, when this library was not loaded yet. */
 extern const ClientEnvironment xsched_early_environment __attribute__((weak, visibility("default")));
 
-static void read_hint(const char *name, const char *v) {
-        if (isempty(v))
-                return;
+static void read_hint(const char *name, EnvironmentNumber n, const char *text) {
+        int64_t value;
 
-        char *end;
-        errno = 0;
-        long long value = strtoll(v, &end, 10);
-        if (errno == 0 && *end == '\0')
+        if (environment_number(n, text, &value))
                 (void) hints_set(&client.hints, name, value);
 }
 
@@ -162,6 +159,7 @@ __attribute__((constructor)) static void client_read_environment(void) {
         else
                 environment_read(&environment);
         auto_hints_read(&client.hints);
-        read_hint("Priority", environment.priority);
-        read_hint("Weight", environment.weight);
+        environment_check(&complaints_source);
+        read_hint("Priority", ENVIRONMENT_PRIORITY, environment.priority);
+        read_hint("Weight", ENVIRONMENT_WEIGHT, environment.weight);
 }

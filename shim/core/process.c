@@ -10,8 +10,8 @@
 #include "common/macro.h"
 #include "common/own-fd.h"
 #include "common/thread-util.h"
-#include "shim/core/auto-hints.h"
 #include "shim/core/client.h"
+#include "shim/core/complaints.h"
 #include "shim/core/control.h"
 #include "shim/core/look.h"
 #include "shim/core/process.h"
@@ -52,7 +52,7 @@ void process_before_queue(void) {
                 process_forked();
         if (!atomic_exchange(&process.watches_fork, true))
                 (void) thread_atfork(NULL, NULL, process_forked);
-        auto_hints_complain();
+        complaints_tell();
 }
 
 /* --- the control thread --- */

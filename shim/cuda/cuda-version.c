@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "common/client-environment.h"
 #include "common/macro.h"
 #include "shim/cuda/cuda-rm.h"
 
@@ -27,7 +28,7 @@ static bool is_disabled, is_unwanted, any_is_wanted;
 __attribute__((constructor)) static void read_environment(void) {
         const char *wanted = strempty(secure_getenv("XSCHED_CUDA_STOP"));
 
-        is_disabled = streq(strempty(secure_getenv("XSCHED_DISABLE")), "1");
+        is_disabled = environment_is_true(secure_getenv("XSCHED_DISABLE"));
         is_unwanted = streq(wanted, "0");
         any_is_wanted = streq(wanted, "any");
 }

@@ -32,6 +32,7 @@
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 
+#include "common/client-environment.h"
 #include "common/ioctl-arguments.h"
 #include "common/macro.h"
 #include "common/thread-util.h"
@@ -217,7 +218,7 @@ static bool is_owner(void) {
 }
 
 static bool is_enabled(void) {
-        return !streq(strempty(secure_getenv("XSCHED_DISABLE")), "1");
+        return !environment_is_true(secure_getenv("XSCHED_DISABLE"));
 }
 
 static void context_add(unsigned context, int fd) {

@@ -6,6 +6,7 @@
  */
 
 #include "shim/opencl/opencl-life.h"
+#include "common/client-environment.h"
 #include "common/thread-util.h"
 #include "shim/late/late.h"
 #include "shim/opencl/opencl-close.h"
@@ -82,8 +83,7 @@ void opencl_queue_add(cl_command_queue handle, cl_device_id device, cl_command_q
                 int32_t priority_hint) {
         PROTECT_ERRNO;
 
-        const char *off = getenv("XSCHED_DISABLE");
-        if (off && streq(off, "1"))
+        if (environment_is_true(getenv("XSCHED_DISABLE")))
                 return;
 
         if (!late_load())

@@ -54,6 +54,59 @@ class Check(unittest.TestCase):
             self.assertIn("libxsched.so", text)
         self.assertEqual(self.states(str(os.getpid()), status=1)[0]["registered"], "failed")
 
+    def test_values_that_are_ignored(self):
+        """Each is named, by the program and by check. The program is scheduled by the others of its variables."""
+        number = "1" + "0" * 20
+        name = "the name of a class, at most 63 letters, digits, '.', '_' and '-'"
+        ignored = [
+            ({"XSCHED_WEIGHT": "0"}, "0 is ignored: expected 1..10000"),
+            ({"XSCHED_WEIGHT": "10001"}, "10001 is ignored: expected 1..10000"),
+            ({"XSCHED_WEIGHT": number}, f"{number} is ignored: expected 1..10000"),
+            ({"XSCHED_PRIORITY": "-256"}, "-256 is ignored: expected -255..255"),
+            ({"XSCHED_PRIORITY": "low"}, "low is ignored: expected -255..255"),
+            ({"XSCHED_CLASS": "a b"}, f"a b is ignored: expected {name}"),
+            ({"XSCHED_CLASS": ".hidden"}, f".hidden is ignored: expected {name}"),
+            ({"XSCHED_CLASS": "a" * 64}, f"{'a' * 64} is ignored: expected {name}"),
+            ({"XSCHED_DISABLE": "2"}, "2 is ignored: expected 1 or 0"),
+            ({"XSCHED_DEBUG": "a\nb"}, "a?b is ignored: expected 1 or 0"),
+            ({"XSCHED_POLICY": "hpf"}, "hpf is ignored: expected HPF, "),
+            ({"XSCHED_AUTO_XQUEUE_LEVEL": "0"}, "0 is ignored: expected 1..3"),
+        ]
+        for values, says in ignored:
+            with self.subTest(values):
+                ((variable, _),) = values.items()
+                said, weight = self.values({"XSCHED_WEIGHT": "50", **values})
+                self.assertEqual(len(said), 1, said)
+                self.assertTrue(said[0].startswith(f"{variable}={says}"), said)
+                self.assertEqual(weight, 100 if variable == "XSCHED_WEIGHT" else 50)
+        said, _ = self.values({"XSCHED_WEIGHT": "many", "XSCHED_CLASS": "/", "XSCHED_PRIORITY": "1e3"})
+        self.assertEqual(sorted(s.partition("=")[0][7:] for s in said), ["CLASS", "PRIORITY", "WEIGHT"])
+
+    def test_values_that_count(self):
+        for values in (
+            {"XSCHED_WEIGHT": "1", "XSCHED_PRIORITY": "-255", "XSCHED_CLASS": "a" * 63, "XSCHED_DISABLE": "no"},
+            {"XSCHED_WEIGHT": "10000", "XSCHED_PRIORITY": "255", "XSCHED_CLASS": "a-b_c.9", "XSCHED_DEBUG": "0"},
+            {"XSCHED_WEIGHT": "", "XSCHED_PRIORITY": "", "XSCHED_CLASS": "", "XSCHED_DISABLE": ""},
+        ):
+            with self.subTest(values):
+                said, weight = self.values(values)
+                self.assertEqual((said, weight), ([], min(int(values["XSCHED_WEIGHT"] or 100), 100)))
+
+    def values(self, values):
+        """What a program with these variables says, which is what check says of it; and its weight."""
+        with tempfile.NamedTemporaryFile("r") as log:
+            with Client(prefix=("sh", "-c", 'exec "$@" 2>"$0"', log.name), **values) as c:
+                weight = c.row()["weight"]
+                rows = json.loads(ctl("check", str(c.pid), "--json=short"))
+            said = log.read().splitlines()
+        checked = [r["detail"] for r in rows if r["check"] == "variables"]
+        self.assertTrue(all(r["state"] == "warning" for r in rows if r["check"] == "variables"), rows)
+        self.assertEqual([f"xsched: {s}" for s in checked], said)
+        # A program that would be started with them here.
+        rows = json.loads(ctl("check", "--json=short", **values))
+        self.assertEqual([r["detail"] for r in rows if r["check"] == "variables"], checked)
+        return checked, weight
+
     def test_registered_by_hand(self):
         """Of a client of `xschedctl register` no shim is missed, and what holds it is named."""
         with Client() as c:

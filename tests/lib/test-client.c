@@ -4,7 +4,7 @@
  * A program that is scheduled: queues on a device that need not exist, launches by command
  *
  * For tests that drive whole programs. Takes a device's id and a number of queues, says "ready" once all are registered
- * ("unscheduled" at once when XSCHED_DISABLE is set), and then obeys standard input, a line for a line:
+ * ("unscheduled" at once with XSCHED_DISABLE=1), and then obeys standard input, a line for a line:
  *
  *   begin Q       one launch on queue Q passes the gate: "tracked" or "untracked", late if the gate is held
  *   complete Q    it has completed
@@ -35,6 +35,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/client-environment.h"
 #include "common/macro.h"
 #include "tests/lib/deadline.h"
 #include "xsched/xsched.h"
@@ -268,11 +269,11 @@ int main(int argc, char *argv[]) {
                 if (xsched_queue_new(&info, queues + n_queues) < 0)
                         return 1;
         }
-        if (!getenv("XSCHED_DISABLE") && !poll_until(is_registered())) {
+        if (!environment_is_true(getenv("XSCHED_DISABLE")) && !poll_until(is_registered())) {
                 fprintf(stderr, "%s: was not registered\n", argv[0]);
                 return 1;
         }
-        puts(getenv("XSCHED_DISABLE") ? "unscheduled" : "ready");
+        puts(environment_is_true(getenv("XSCHED_DISABLE")) ? "unscheduled" : "ready");
         fflush(stdout);
         while (fgets(line, sizeof(line), stdin)) {
                 puts(obey(line, answer, sizeof(answer)));

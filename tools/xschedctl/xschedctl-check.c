@@ -33,6 +33,7 @@
 #include "tools/xschedctl/xschedctl.h"
 #include "xschedctl-check-client.h"
 #include "xschedctl-check-runtimes.h"
+#include "xschedctl-check-variables.h"
 #include "xschedctl-host.h"
 
 #define LOADER_NAME "libOpenCL.so.1"
@@ -503,6 +504,7 @@ static void check_shim(Check *k) {
         if (shim_wants_cuda())
                 check_preload(k, "nvidia", CHECK_CUDA_LAYER, true);
         check_preload(k, "hip layer", CHECK_HIP_LAYER, false);
+        check_variables(k);
         if (k->pid)
                 check_mapped(k, preload);
         else
