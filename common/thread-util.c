@@ -29,9 +29,13 @@ static int thread_spawn(void *(*main)(void *), void *userdata, size_t stack_size
         if (stack_size > 0)
                 (void) pthread_attr_setstacksize(&attr, stack_size);
         /* The new thread inherits the signal mask of the thread that makes it: glibc can set another one only since
-         * 2.32. */
+         * 2.32. Where the program handles SIGSYS by itself, a filter of system calls (SECCOMP_RET_TRAP) asks it about
+         * the new thread's, too; with the signal blocked, the kernel would end the process. */
         (void) sigfillset(&all);
-        (void) pthread_sigmask(SIG_SETMASK, &all, &before);
+        (void) pthread_sigmask(SIG_SETMASK, NULL, &before);
+        if (sigismember(&before, SIGSYS) == 0)
+                (void) sigdelset(&all, SIGSYS);
+        (void) pthread_sigmask(SIG_SETMASK, &all, NULL);
         r = pthread_create(&thread, &attr, main, userdata);
         (void) pthread_sigmask(SIG_SETMASK, &before, NULL);
         (void) pthread_attr_destroy(&attr);

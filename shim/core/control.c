@@ -18,6 +18,7 @@
 #include "shim/core/look.h"
 #include "shim/core/process.h"
 
+#define UNABLE_MIN_NS  NSEC_PER_SEC
 #define TIMER_SLACK_NS 1000UL /* its timers wait for the ends of kernels; 50 us by default */
 
 /* --- queues --- */
@@ -199,6 +200,22 @@ static bool control_keeps_fds(Control *c) {
         return kept;
 }
 
+/* The process has lowered its limit of descriptors below those that we wait for, or has taken the call from all of its
+ * threads (seccomp). Nothing can wake us then: gates open, and we look again later. Returns false when the thread may
+ * not even sleep. */
+static bool control_cannot_wait(Control *c, int error) {
+        if (c->state != LINK_DOWN) {
+                c->lost = true;
+                link_turn(c);
+        }
+        link_tell(c, "its thread cannot wait for the service", strerror(error));
+        c->unable_ns = c->unable_ns == 0 ? UNABLE_MIN_NS : MIN(c->unable_ns * 2, LINK_BACKOFF_MAX_NS);
+        struct timespec left = ns_to_timespec(c->unable_ns);
+        int r = clock_nanosleep(CLOCK_MONOTONIC, 0, &left, NULL);
+        return r == 0 || r == EINTR;
+}
+
+/* Returns what the lifeline has, or a negative errno: the thread is to end. */
 static int control_wait(Control *c) {
         uint64_t now = now_ns(), next = MIN(link_next_ns(c), hold_next_ns(c));
 
@@ -211,7 +228,10 @@ static int control_wait(Control *c) {
         };
         uint64_t count;
 
-        (void) ppoll(fds, ELEMENTSOF(fds), next == NSEC_INFINITY ? NULL : &left, NULL);
+        int r = ppoll(fds, ELEMENTSOF(fds), next == NSEC_INFINITY ? NULL : &left, NULL);
+        if (r < 0 && errno != EINTR)
+                return control_cannot_wait(c, errno) ? 0 : -EPERM;
+        c->unable_ns = 0;
         if (!control_keeps_fds(c))
                 return 0;
         if (fds[0].revents & POLLIN)
@@ -236,9 +256,13 @@ void control_main(void) {
                 link_turn(c);
                 hold_turn(c);
                 look_turn(c);
-                if (!control_wait(c))
+                int r = control_wait(c);
+                if (r < 0)
+                        break;
+                if (r == 0)
                         continue;
                 hold_turn(c); /* before reading why the service woke us: it waits for this */
                 link_lifeline(c);
         }
+        free(c);
 }

@@ -53,6 +53,7 @@ typedef struct Control {
         bool cut;  /* ends the turn with link_cut() */
         bool told; /* link_tell() has reported that the process runs unscheduled */
         bool hints_due;
+        uint64_t unable_ns; /* how long the thread sleeps because it cannot wait for anything; 0: it can */
 
         /* calls */
         unsigned n_calls;
@@ -72,7 +73,7 @@ typedef struct Control {
         void *batch_userdata[PAGE_SLOTS_MAX];
 } Control;
 
-/* The thread's main function. Returns only when it cannot get memory. */
+/* The thread's main function. Returns only when it cannot get memory, or may not sleep. */
 void control_main(void);
 
 /* control.c, for link.c */

@@ -1,0 +1,107 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A program that takes descriptors and system calls from itself, and so from the CUDA layer, runs as without it
+
+As test-cuda.py. CONFINED is the path of confined.c.
+"""
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../lib"))
+from harness import *
+
+FAKES, LAYER, LIBRARY = os.environ["FAKE_CUDA_DIR"], os.environ["XSCHED_LAYER"], os.environ["LIBXSCHED"]
+SOME, MANY = 50, 300
+
+
+class Confined(Case):
+    def start(self, *preload):
+        ours = ("LD_PRELOAD", "LD_LIBRARY_PATH")
+        env = {k: v for k, v in os.environ.items() if not k.startswith("XSCHED_") and k not in ours}
+        env["LD_LIBRARY_PATH"] = f"{os.path.dirname(LIBRARY)}:{FAKES}"
+        env["XSCHED_BUS_ADDRESS"] = self.bus.address
+        # The first allocation of a thread makes glibc ask for the number of CPUs, and more.
+        env["GLIBC_TUNABLES"] = "glibc.malloc.arena_max=1"
+        if preload:
+            env["LD_PRELOAD"] = ":".join(preload)
+        p = subprocess.Popen(
+            [os.environ["CONFINED"]],
+            env=env,
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        self.addCleanup(self.stop, p)
+        self.assertEqual(p.stdout.readline(), "ready\n")
+        return p
+
+    def stop(self, p):
+        if p.poll() is None:
+            self.assertEqual(p.communicate(timeout=DEADLINE), ("", ""))
+            self.assertEqual(p.returncode, 0)
+        for stream in p.stdin, p.stdout, p.stderr:
+            stream.close()
+
+    def ask(self, p, command):
+        p.stdin.write(f"{command}\n")
+        p.stdin.flush()
+        return p.stdout.readline()
+
+    def is_known(self, p):
+        state = json.loads(self.call("Describe"))
+        clients = [c["id"] for c in state["clients"] if c["pid"] == p.pid]
+        return any(q["client"] in clients for q in state["queues"])
+
+    def compete(self):
+        """Launches are watched from now on."""
+        other = self.start(LAYER)
+        self.ask(other, f"work {SOME}")
+        until(lambda: self.is_known(other), "the other one is registered")
+
+    def test_few_descriptors(self):
+        """No descriptor may be waited for: the program runs unscheduled, and is scheduled again when they may be."""
+        self.compete()
+        native, ours = self.start(), self.start(LAYER)
+
+        def works(known):
+            self.assertEqual(self.ask(ours, f"work {SOME}"), self.ask(native, f"work {SOME}"))
+            return self.is_known(ours) == known
+
+        until(lambda: works(True), "it is registered")
+        for n in 1, 0:
+            self.assertEqual(self.ask(ours, f"limit {n}"), "limited\n")
+            until(lambda: works(False), "it is let go")
+            self.assertEqual(self.ask(ours, "limit 1024"), "limited\n")
+            until(lambda: works(True), "it is registered again")
+
+    def filtered(self, late, *what):
+        native, ours = self.start(), self.start(LAYER)
+        expected = [self.ask(native, f"work {SOME}") if late else None, self.ask(native, f"work {MANY}")]
+        if late:
+            self.assertEqual(self.ask(ours, f"work {SOME}"), expected[0])
+            until(lambda: self.is_known(ours), "it is registered")
+        self.assertEqual(self.ask(ours, " ".join(("filter", *what))), "filtered\n")
+        self.assertEqual(self.ask(ours, f"work {MANY}"), expected[1])
+        # The connection ends, and is made again where that is allowed.
+        self.service.kill()
+        self.service.start()
+        self.assertEqual(self.ask(ours, f"work {MANY}"), self.ask(native, f"work {MANY}"))
+        # No thread asks all the time for what is denied.
+        self.assertLess(int(self.ask(ours, "trapped")), 2 * MANY)
+        self.stop(ours)
+        self.stop(native)
+
+    def test_filters_of_system_calls(self):
+        self.compete()
+        for what in itertools.product((False, True), ("few", "most"), ("errno", "trap"), ("all", "one")):
+            with self.subTest(what):
+                self.filtered(*what)
+
+
+if __name__ == "__main__":
+    main()
