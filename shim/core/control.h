@@ -41,7 +41,9 @@ typedef struct Control {
         Dbus *bus;
         bool direct;         /* the connection is to the service's own socket, not to a bus */
         bool socket_refused; /* the socket refused us the last time: try the bus next */
+        bool hung_up;        /* ... by hanging up, as a service does that ends */
         uint64_t move_at_ns; /* when to move from a bus to the socket; NSEC_INFINITY: not */
+        char *moves_to;      /* the name's owner because of whom; its socket is tried once */
         char *object;        /* object path of our client */
         Page page;
         unsigned n_pages; /* mapped so far */

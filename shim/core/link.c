@@ -13,7 +13,8 @@
  * before. Only the lifeline tells whether the service is gone.
  *
  * A connection to the service's own socket ends with the service, whether or not it comes back: the next connection is
- * to the bus, and when the bus reports a service, we move to its socket.
+ * to the bus, and when the bus reports a service, we move to its socket. Where that hangs up before it accepts us, we
+ * stay on the bus until there is another service: this may have been the end of one, or the socket's way to refuse us.
  */
 
 #include <sys/socket.h>
@@ -100,7 +101,14 @@ void link_init(Control *c) {
 
 /* Called before a connection is closed: a socket that refused us is not tried next. */
 static void link_ended(Control *c) {
-        c->socket_refused |= c->direct && c->bus && !dbus_is_accepted(c->bus);
+        if (!c->direct || !c->bus)
+                return;
+        if (dbus_is_accepted(c->bus)) {
+                free(TAKE_PTR(c->moves_to));
+                return;
+        }
+        c->socket_refused = true;
+        c->hung_up = dbus_is_hung_up(c->bus);
 }
 
 static void link_drop_bus(Control *c) {
@@ -231,6 +239,18 @@ void link_stall(Control *c) {
 
 /* --- the bus --- */
 
+/* Moves to the socket of this owner of the name, unless it has hung up on us there. */
+static void link_plan_move(Control *c, const char *owner) {
+        if (streq_ptr(owner, c->moves_to))
+                return;
+        char *copy = strdup(owner);
+        if (!copy)
+                return;
+        free(c->moves_to);
+        c->moves_to = copy;
+        c->move_at_ns = now_ns() + link_random(c, REJOIN_SPREAD_NS);
+}
+
 static void link_on_owner(const char *owner, void *userdata) {
         Control *c = userdata;
 
@@ -239,7 +259,7 @@ static void link_on_owner(const char *owner, void *userdata) {
         if (c->state == LINK_WAITING)
                 c->retry_at_ns = now_ns() + link_random(c, REJOIN_SPREAD_NS);
         else if (c->state == LINK_ATTACHED || c->state == LINK_REGISTERING)
-                c->move_at_ns = now_ns() + link_random(c, REJOIN_SPREAD_NS);
+                link_plan_move(c, owner);
         c->stalled_until_ns = 0;
         c->hints_due = true;
 }
@@ -255,10 +275,11 @@ static void link_set_bus(Control *c, Dbus *bus, bool direct) {
 /* Returns 0, or why there is no bus. */
 static int link_open(Control *c) {
         const char *configured = client_environment()->bus_address;
-        bool refused = TAKE_GENERIC(c->socket_refused, false);
+        bool refused = TAKE_GENERIC(c->socket_refused, false), hung_up = TAKE_GENERIC(c->hung_up, false);
         Dbus *bus = NULL;
 
-        c->move_at_ns = NSEC_INFINITY;
+        if (TAKE_GENERIC(c->move_at_ns, NSEC_INFINITY) != NSEC_INFINITY) /* that socket was not tried */
+                free(TAKE_PTR(c->moves_to));
         if (!refused && link_open_socket(configured, &bus) >= 0) {
                 link_set_bus(c, bus, true);
                 return 0;
@@ -268,8 +289,14 @@ static int link_open(Control *c) {
                 return r;
         link_set_bus(c, bus, false);
         r = dbus_watch_name(c->bus, BUS_NAME, link_on_owner, c);
-        /* The service may have come between the attempt at its socket and the watch. */
-        return r < 0 || refused ? r : dbus_ask_owner(c->bus);
+        /* The service may have come between the attempt at its socket and the watch. Who hung up may have been one that
+         * has ended since. */
+        return r < 0 || (refused && !hung_up) ? r : dbus_ask_owner(c->bus);
+}
+
+/* Whether it is time to move. A queue whose registration has no reply yet would be registered twice. */
+static bool link_moves(const Control *c) {
+        return c->n_calls == 0 && now_ns() >= c->move_at_ns;
 }
 
 /* Moves from a bus to the socket, if there is one. Calls under way get no reply any more. */
@@ -352,12 +379,12 @@ void link_turn(Control *c) {
                 if (link_register(c) < 0)
                         c->lost = true;
         }
-        if (c->state == LINK_ATTACHED && now_ns() >= c->move_at_ns && link_move(c)) {
+        if (c->bus && !c->lost)
+                link_process(c);
+        if (c->state == LINK_ATTACHED && !c->lost && !c->cut && link_moves(c) && link_move(c)) {
                 link_recall(c);
                 c->hints_due = true;
         }
-        if (c->bus && !c->lost)
-                link_process(c);
         if (c->state == LINK_ATTACHED && !c->lost && !c->cut)
                 link_send(c);
         if (c->lost)
@@ -395,7 +422,7 @@ uint64_t link_next_ns(const Control *c) {
                 next = c->retry_at_ns;
         if (c->state == LINK_ATTACHED && c->stalled_until_ns > 0)
                 next = MIN(next, c->stalled_until_ns);
-        if (c->state == LINK_ATTACHED)
+        if (c->state == LINK_ATTACHED && c->n_calls == 0)
                 next = MIN(next, c->move_at_ns);
         if (c->bus)
                 next = MIN(next, dbus_next_ns(c->bus));

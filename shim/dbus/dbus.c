@@ -471,6 +471,10 @@ bool dbus_is_accepted(const Dbus *d) {
         return d->accepted;
 }
 
+bool dbus_is_hung_up(const Dbus *d) {
+        return d->error == -ECONNRESET || d->error == -EPIPE;
+}
+
 short dbus_events(const Dbus *d) {
         bool has_more = d->auth_sent < DBUS_AUTH_SIZE || d->out_size > 0;
         return (short) (POLLIN | (has_more ? POLLOUT : 0));

@@ -32,6 +32,7 @@ Dbus *dbus_close(Dbus *d); /* returns NULL */
 
 int dbus_fd(const Dbus *d);
 bool dbus_is_accepted(const Dbus *d); /* the other side has accepted us */
+bool dbus_is_hung_up(const Dbus *d);  /* it has ended, because the other side hung up */
 short dbus_events(const Dbus *d);     /* for poll() */
 uint64_t dbus_next_ns(const Dbus *d); /* when to call dbus_process() in any case; NSEC_INFINITY: never */
 

@@ -61,7 +61,14 @@ class Sockets(Case):
                 pass  # it was closed meanwhile
         return {f for f in found if f.startswith("socket:")}
 
+    def connections(self):
+        """The connections to the service's socket: it is this end of each that has the socket's name."""
+        with open("/proc/net/unix", encoding="utf-8") as f:
+            rows = [line.split() for line in f]
+        return sum(len(r) == 8 and r[7] == self.socket_path and r[5] == "03" for r in rows)
+
     def assert_direct(self, p):
+        until(lambda: self.connections() == 1, "it has a connection to the service's socket")
         until(lambda: self.on_the_bus(p) == 0, "it has no connection to the bus")
 
     def held_and_let_go(self, p):
@@ -178,6 +185,30 @@ class Kept(Sockets):
         self.assert_direct(p)
         self.held_and_let_go(p)
 
+    def test_the_service_ends_before_it_accepts(self):
+        """A service that has not accepted the program yet ends, and the next one has its name before the program is on
+        the bus: whoever hung up, the program goes to that one's socket."""
+        place = os.path.join(self.directory, "place")
+        os.symlink(self.socket_path, place)
+        p = self.start(f"xsched:path={place};{self.bus.address}")
+        self.all_kept()
+        p.process.kill(signal.SIGSTOP)
+        self.service.kill()
+        os.unlink(place)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as ends:
+            ends.bind(place)
+            ends.listen()
+            p.process.kill(signal.SIGCONT)
+            self.assertTrue(is_readable(ends.fileno(), DEADLINE), "it connects to the socket")
+            p.process.kill(signal.SIGSTOP)
+            self.service.start()
+            self.c = self.connect()
+        os.unlink(place)
+        os.symlink(self.socket_path, place)
+        p.process.kill(signal.SIGCONT)
+        self.assert_direct(p)
+        self.held_and_let_go(p)
+
 
 class Refused(Sockets):
     """A program that the socket refuses uses the bus."""
@@ -209,15 +240,23 @@ class Refused(Sockets):
     def assert_by_bus(self):
         p = self.start()
         self.assertEqual(self.on_the_bus(p), 1)
-        self.assertTrue(self.taken)
         self.held_and_let_go(p)
+        self.assertEqual(len(self.taken), 1)
 
     def test_hung_up_on(self):
-        self.listen(lambda c: c.close())
-        self.assert_by_bus()
+        """It tries the socket again when it knows who has the service's name, and once: a service may have ended."""
+        self.listen(lambda c: None if len(self.taken) == 2 else c.close())
+        p = self.program(env={"XSCHED_BUS_ADDRESS": self.address}, wait=False)
+        until(lambda: len(self.taken) == 2 and self.on_the_bus(p) == 0, "it tries the socket again")
+        self.taken[1].close()
+        until(lambda: self.on_the_bus(p) == 1, "it is on the bus again")
+        p.expect("ready")
+        self.assert_attached(p)
+        self.held_and_let_go(p)
+        self.assertEqual((self.on_the_bus(p), len(self.taken)), (1, 2))
 
     def test_rejected(self):
-        self.listen(lambda c: (c.sendall(b"REJECTED\r\n"), c.close()))
+        self.listen(lambda c: (c.sendall(b"REJECTED\r\n"), c.shutdown(socket.SHUT_WR)))
         self.assert_by_bus()
 
     def test_nonsense(self):
@@ -247,7 +286,8 @@ class Crowded(Sockets):
         n = self.PLACES + 4
         programs = [self.program(env={"XSCHED_BUS_ADDRESS": self.address}) for _ in range(n)]
         until(lambda: self.get("NQueues") == n, "all have registered")
-        self.assertEqual(sum(self.on_the_bus(p) for p in programs), n - self.PLACES)
+        until(lambda: [self.on_the_bus(p) for p in programs].count(1) == n - self.PLACES, "the others are on the bus")
+        self.assertEqual(self.connections(), self.PLACES)
         for p in programs:
             self.held_and_let_go(p)
 
