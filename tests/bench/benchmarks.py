@@ -492,6 +492,7 @@ BENCHMARKS = {
     "cuda-launch": run_cuda_launch,
     "launch": run_text("bench-launch", "LAYER", session=True),
     "launch-path": run_text("bench-launch-path", "LAYER"),
+    "launch-path-cuda": run_text("bench-launch-path-cuda"),
     "doorbell": run_text("bench-doorbell", "KFD-LAYER", "KFDSIM"),
     "gate": run_text("bench-gate"),
     "exec": run_text("bench-exec", "LAYER", "CUDA-LAYER", "KFD-LAYER"),
