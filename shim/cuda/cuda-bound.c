@@ -12,6 +12,7 @@
 
 #include "common/time-util.h"
 #include "shim/cuda/cuda-bound.h"
+#include "shim/cuda/cuda-mark.h"
 #include "shim/cuda/cuda-track.h"
 
 #define GIVE_UP_NS     (1 * NSEC_PER_SEC)
@@ -20,7 +21,7 @@
 #define SLEEP_MIN_NS   (300 * NSEC_PER_USEC)
 #define OVERDUE_NS     (1 * NSEC_PER_MSEC)
 #define SPINS_PER_LOOK 32U
-#define UNBOUND_LOOK   64U /* unbounded queues are looked at when this many are in flight */
+#define UNBOUND_LOOK   256U /* unbounded queues are looked at when this many are in flight */
 
 uint32_t cuda_bound_limit(CudaQueue *q, uint64_t kind) {
         uint64_t each = launch_kind_expected(&q->kinds, kind);
@@ -29,14 +30,20 @@ uint32_t cuda_bound_limit(CudaQueue *q, uint64_t kind) {
         XschedQueue *xq = q->xq;
 
         if (each != 0 && n > 0) {
-                uint64_t elapsed = ns_sub(now_ns(), atomic_load_explicit(&q->since_ns, memory_order_relaxed));
+                uint64_t now = now_ns();
+                uint64_t elapsed = ns_sub(now, atomic_load_explicit(&q->since_ns, memory_order_relaxed));
+                atomic_store_explicit(&q->launched_ns, now, memory_order_relaxed);
                 each = MAX(each, flying / n);
                 /* The oldest launch has taken twice the expected time of all in flight: the learned times are wrong. */
                 if (elapsed > 2 * flying)
                         each = MAX(each, elapsed / n);
         }
-        uint64_t limit = xq ? (uint64_t) xsched_queue_limit_for(xq, each) << atomic_load(&q->grace) : 0;
-        return (uint32_t) MIN(limit, (uint64_t) INT32_MAX);
+        uint64_t limit = xq ? xsched_queue_limit_for(xq, each) : 0;
+        /* Nearly all of them have ended by now, and nobody has asked. What counts is the time of the others. */
+        if (limit > 0 && each != 0 && atomic_load_explicit(&q->keeps_up, memory_order_relaxed) &&
+                        limit > xsched_queue_limit_for(xq, 0))
+                limit *= CUDA_MARKS_BOUND;
+        return (uint32_t) MIN(limit << atomic_load(&q->grace), (uint64_t) INT32_MAX);
 }
 
 /* Remaining time of the oldest `n` launches in flight, as far as it is known. */
@@ -110,8 +117,13 @@ static void bound_wait(void *userdata) {
         const BoundWait *w = userdata;
         CudaQueue *q = w->queue;
 
-        cuda_track_harvest(q);
         uint32_t limit = cuda_bound_limit(q, w->kind);
+        bool reached = limit != 0 && atomic_load(&q->in_flight) + cuda_ride_count(&q->ride) >= limit;
+        cuda_track_harvest(q);
+        if (reached) {
+                atomic_store(&q->keeps_up, atomic_load(&q->in_flight) <= limit / 2);
+                limit = cuda_bound_limit(q, w->kind);
+        }
         if (limit != 0 && atomic_load(&q->in_flight) >= limit)
                 bound_wait_slow(q, limit);
 }

@@ -6,7 +6,9 @@
  *
  * The bound limits time: as many launches as fit the service's budget, by the times of the next launch and of those in
  * flight (common/launch-kind.h), and by how long the oldest has been running. The threshold applies where it allows
- * more, or where no time is known.
+ * more, or where no time is known. While the device keeps up with the program, that is, has done each mark before the
+ * next one is recorded, nearly all launches that count as in flight have ended: then the driver is asked for one mark
+ * in two, and so many more launches count.
  *
  * The bound never deadlocks. Launches in flight can wait for the host (a kernel that spins on memory, a host function
  * that needs a lock of the launching thread). So a wait without any progress ends after a second, and the bound is

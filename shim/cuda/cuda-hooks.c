@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 
 #include "shim/cuda/cuda-capture.h"
+#include "shim/cuda/cuda-launch.h"
 #include "shim/cuda/cuda-next.h"
 #include "shim/cuda/cuda-track.h"
 #include "shim/cuda/cuda-unknown.h"

@@ -15,7 +15,7 @@
 #define SAMPLE_LONG    4U
 #define SAMPLE_MIDDLE  16U
 #define SAMPLE_SHORT   64U
-#define SAMPLE_SETTLED 256U /* short ones whose mean has enough samples */
+#define SAMPLE_SETTLED 1024U /* short ones whose mean has enough samples */
 #define LONG_NS        (500 * NSEC_PER_USEC)
 #define MIDDLE_NS      (50 * NSEC_PER_USEC)
 #define SAMPLE_MOST_MS 1e6F
@@ -89,16 +89,17 @@ void cuda_mark_release(CudaQueue *q, const CudaMark *m) {
 }
 
 /* How many launches, or how much of the device's time, share a mark. At the bound a thread waits for the older of two
- * marks, so that the device has work meanwhile; if the device keeps up with the program, there is nothing to wait for,
- * and one mark is enough. */
+ * marks, so that the device has work meanwhile. If the device keeps up with the program, there is nothing to wait for.
+ */
 static uint32_t mark_every(const CudaQueue *q, uint32_t limit) {
-        uint32_t n = limit == 0 ? MARK_EVERY : limit / 2;
+        bool keeps_up = atomic_load_explicit(&q->keeps_up, memory_order_relaxed);
+        uint32_t most = keeps_up ? 2 * MARK_EVERY : MARK_EVERY;
 
-        return CLAMP(q->keeps_up ? 2 * n : n, 1U, q->keeps_up ? 2 * MARK_EVERY : MARK_EVERY);
+        return limit == 0 ? most : CLAMP(limit / (keeps_up ? CUDA_MARKS_BOUND : 2), 1U, most);
 }
 
 static uint64_t mark_every_ns(const CudaQueue *q) {
-        return q->keeps_up ? 2 * MARK_EVERY_NS : MARK_EVERY_NS;
+        return atomic_load_explicit(&q->keeps_up, memory_order_relaxed) ? 2 * MARK_EVERY_NS : MARK_EVERY_NS;
 }
 
 bool cuda_mark_is_due(CudaQueue *q, uint32_t limit) {
@@ -110,11 +111,12 @@ uint32_t cuda_mark_room(const CudaQueue *q, uint32_t limit, uint64_t expected) {
         uint32_t n = atomic_load(&q->in_flight) + cuda_ride_count(&q->ride), every = mark_every(q, limit);
         uint32_t since = (uint32_t) (q->seq - q->marked_seq);
 
-        if (expected == 0 || expected > RIDE_MAX_NS || q->own_default || since + 1 >= every || q->n_drains > 0 ||
-                        atomic_load(&cuda_n_captures) > 0 || (limit > 0 && n + 1 >= limit))
+        if (expected == 0 || expected > RIDE_MAX_NS || q->own_default || since >= every || q->n_drains > 0 ||
+                        atomic_load(&cuda_n_captures) > 0 || (limit > 0 && n >= limit))
                 return 0;
-        uint64_t room = MIN(every - since - 1, ns_sub(mark_every_ns(q), q->unmarked_ns) / expected);
-        return (uint32_t) (limit > 0 ? MIN(room, limit - n - 1) : room);
+        uint64_t room = MIN(every - since, DIV_ROUND_UP(ns_sub(mark_every_ns(q), q->unmarked_ns), expected));
+        room = MIN(room, q->to_sample);
+        return (uint32_t) (limit > 0 ? MIN(room, limit - n) : room);
 }
 
 /* --- samples --- */

@@ -9,6 +9,11 @@
 
 #include "shim/cuda/cuda-queue.h"
 
+/* While the device keeps up with the program, the driver is asked for the last mark but one when there are so many. A
+ * queue without a bound may be one of high priority, whose launches' ends are to be noticed soon. */
+#define CUDA_MARKS_BOUND   3U
+#define CUDA_MARKS_UNBOUND 2U
+
 /* Returns the i-th mark; 0 is the oldest. */
 CudaMark *cuda_mark_at(CudaQueue *q, uint32_t i);
 
@@ -18,8 +23,8 @@ bool cuda_mark_record(CudaQueue *q, CudaStream stream);
 /* Whether the newest launch needs a mark. `limit`: cuda_bound_limit(). */
 bool cuda_mark_is_due(CudaQueue *q, uint32_t limit);
 
-/* Returns how many launches of at most `expected` nanoseconds may follow the newest one on a ride: with it they are
- * within the bound, and share a mark with the next launch that does not ride. */
+/* Returns how many launches of at most `expected` nanoseconds may follow the newest one on a ride: they are within the
+ * bound, and the last of them records a mark, or the next launch is a sample. */
 uint32_t cuda_mark_room(const CudaQueue *q, uint32_t limit, uint64_t expected);
 
 /* Gives back the mark's event for reuse. */

@@ -277,7 +277,7 @@ static void queue_reset(CudaQueue *q) {
         q->generation++;
         q->xq = NULL;
         cuda_ride_reset(&q->ride);
-        q->gone = q->lost = q->left = q->keeps_up = false;
+        q->gone = q->lost = q->left = false;
         q->seq = q->done_seq = q->marked_seq = q->unknown_seq = q->unmarked_ns = 0;
         q->head = q->n_marks = q->n_drains = q->n_ended = q->n_spare = q->to_sample = 0;
         memset(q->timed, 0, sizeof(q->timed));
@@ -289,6 +289,8 @@ static void queue_reset(CudaQueue *q) {
         atomic_store(&q->flying_ns, 0);
         atomic_store(&q->since_ns, 0);
         atomic_store(&q->grace, 0);
+        atomic_store(&q->keeps_up, false);
+        atomic_store(&q->launched_ns, 0);
 }
 
 static int queue_register(CudaQueue *q, const CudaQueueOps *ops) {

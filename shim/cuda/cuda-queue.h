@@ -11,9 +11,9 @@
  *
  * Completions are found by polling: CUDA's callbacks cost 31 us, an event with time stamps costs half a launch, and an
  * event without 0.1 to 1 us, and to poll one 1.4 us. So one tracked launch in thirty, or in 0.1 ms of device time, is
- * followed by an event (a mark). Marks are polled by the launching thread at its bound, by a thread of the application
- * that has waited for the device, and by the control thread within a millisecond (xsched_queue_look()), which polls the
- * stream itself for launches without a mark.
+ * followed by an event (a mark). Marks are polled by the launching thread at its bound, or when there are some more, by
+ * a thread of the application that has waited for the device, and by the control thread within a millisecond after the
+ * last launch (xsched_queue_look()), which polls the stream itself for launches without a mark.
  *
  * A stream that is being captured is never polled: that would invalidate the capture. A thread in relaxed capture mode
  * may poll events at any time, and our threads are in that mode while they poll.
@@ -60,7 +60,6 @@ typedef struct CudaQueue {
         _Atomic bool dropped; /* the stream was destroyed while the lock was not available */
         bool gone;            /* the stream is destroyed, or about to be: never polled */
         bool lost;            /* the driver only returns errors: everything counts as complete */
-        bool keeps_up;        /* the device had done all marks when the bound was last reached */
         uint32_t n_drains;    /* drains that were asked for and have no mark */
         uint32_t n_ended;     /* drains whose mark was reached, to be reported */
         uint64_t generation;  /* of the record */
@@ -72,6 +71,7 @@ typedef struct CudaQueue {
         uint32_t n_spare;
         CudaTimed timed[CUDA_TIMED];
         uint32_t to_sample;
+        uint32_t n_rides;     /* that were opened */
         uint64_t unmarked_ns; /* device time of the launches since the newest mark */
 
         _Atomic uint32_t drain_requests; /* to be added to n_drains */
@@ -83,6 +83,8 @@ typedef struct CudaQueue {
         _Atomic uint64_t flying_ns; /* device time of the launches in flight, as far as it is known */
         _Atomic uint64_t since_ns;  /* when the oldest launch in flight became the oldest */
         _Atomic uint32_t grace;
+        _Atomic bool keeps_up;        /* the device does launches about as fast as the program makes them */
+        _Atomic uint64_t launched_ns; /* about when a launch was last made, if others were in flight */
         LaunchKinds kinds;
 
         struct CudaQueue *next_free;

@@ -26,7 +26,7 @@ static uint32_t generation_of(uint64_t word) {
         return (uint32_t) (word / GENERATION & 0x7FFF);
 }
 
-bool cuda_ride_begin(CudaRide *r, uint64_t ns, uint32_t *ret_generation) {
+bool cuda_ride_begin(CudaRide *r, uint64_t ns, uint32_t *ret_generation, bool *ret_last) {
         uint64_t word = atomic_load_explicit(&r->word, memory_order_relaxed);
 
         if (ns == 0 || ns > atomic_load_explicit(&r->most_ns, memory_order_relaxed))
@@ -37,6 +37,7 @@ bool cuda_ride_begin(CudaRide *r, uint64_t ns, uint32_t *ret_generation) {
         while (!atomic_compare_exchange_weak_explicit(
                         &r->word, &word, word - ROOM + INSIDE, memory_order_seq_cst, memory_order_relaxed));
         *ret_generation = generation_of(word);
+        *ret_last = field(word, ROOM) == 1;
         return true;
 }
 

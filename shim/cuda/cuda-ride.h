@@ -5,9 +5,10 @@
  * Rides: short launches behind a tracked one, which are counted together
  *
  * To track a launch costs some 0.4 us, a tenth of what the driver takes for it: the gate's counts, the queue's lock,
- * the clock. So a tracked launch opens its queue for rides: the next launches, so many that they would share its mark,
- * and none of a longer kind. Such a launch writes one word when it begins, and again when it was made. The next thread
- * with the lock of the queue gives all of them their numbers, and counts them at the gate, by xsched_queue_join().
+ * the clock. So a tracked launch opens its queue for rides: the next launches, so many that they share a mark, and none
+ * of a longer kind. Such a launch writes one word when it begins, and again when it was made. The next thread with the
+ * lock of the queue gives all of them their numbers, and counts them at the gate, by xsched_queue_join(). That is the
+ * one that got the last room, which also records the mark, and lets the next launches on.
  *
  * A queue with rides is never idle. The ride is closed before the last launch of a queue is reported complete, and that
  * fails while a launch is on a ride, or has no number yet: cuda_ride_close(). A launch on a ride looks at the verdict
@@ -43,8 +44,9 @@ static inline uint32_t cuda_ride_count(const CudaRide *r) {
         return (uint32_t) ((word >> 16 & 0xFFFF) + (word >> 32 & 0xFFFF));
 }
 
-/* A launch of `ns` nanoseconds gets on. Returns false if it may not: it is too long, or the ride is full or closed. */
-bool cuda_ride_begin(CudaRide *r, uint64_t ns, uint32_t *ret_generation);
+/* A launch of `ns` nanoseconds gets on. Returns false if it may not: it is too long, or the ride is full or closed.
+ * `ret_last`: there is no room for another one. */
+bool cuda_ride_begin(CudaRide *r, uint64_t ns, uint32_t *ret_generation, bool *ret_last);
 
 /* The launch was made, or it was not. After cuda_ride_reset() this does nothing. */
 void cuda_ride_end(CudaRide *r, uint32_t generation, uint64_t ns, bool made);

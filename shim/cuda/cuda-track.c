@@ -18,6 +18,9 @@
 #include "shim/cuda/cuda-stop.h"
 #include "shim/cuda/cuda-track.h"
 
+/* Who launched so long ago may have stopped. Together with LOOK_NS less than a millisecond. */
+#define LAUNCHES_NS (200 * NSEC_PER_USEC)
+
 /* --- completion, under the lock of the queue --- */
 
 static void queue_complete(CudaQueue *q, uint32_t n, uint64_t sampled_ns, uint32_t n_sampled) {
@@ -28,7 +31,7 @@ static void queue_complete(CudaQueue *q, uint32_t n, uint64_t sampled_ns, uint32
 }
 
 /* Launches of a kind that was never timed have no known length: then nothing is told. */
-static void queue_tell_flying(CudaQueue *q) {
+void cuda_track_tell(CudaQueue *q) {
         uint64_t ns = q->unknown_seq > q->done_seq ? 0 : atomic_load(&q->flying_ns);
 
         if (q->xq)
@@ -36,7 +39,7 @@ static void queue_tell_flying(CudaQueue *q) {
 }
 
 /* The newest `n` launches, which were made just now, have got their numbers. */
-static void queue_numbered(CudaQueue *q, uint32_t n, uint64_t expected) {
+void cuda_track_numbered(CudaQueue *q, uint32_t n, uint64_t expected) {
         if (q->seq == q->done_seq + n)
                 atomic_store(&q->since_ns, now_ns());
         atomic_fetch_add(&q->in_flight, n);
@@ -52,9 +55,9 @@ static void queue_number_rides(CudaQueue *q) {
         if (n == 0 || xsched_queue_join(q->xq, n) != XSCHED_TRACKED)
                 return;
         q->seq += n;
-        queue_numbered(q, n, ns);
+        cuda_track_numbered(q, n, ns);
         q->to_sample -= MIN(q->to_sample, n);
-        queue_tell_flying(q);
+        cuda_track_tell(q);
 }
 
 /* Launches up to `seq` are complete. Returns up to which they may be reported: not the last one, if a launch is on a
@@ -94,7 +97,7 @@ static void queue_done(CudaQueue *q, uint64_t complete) {
         atomic_store(&q->since_ns, now_ns());
         atomic_fetch_sub(&q->in_flight, n);
         atomic_store(&q->grace, 0);
-        queue_tell_flying(q);
+        cuda_track_tell(q);
         queue_complete(q, n, sampled_ns, n_sampled);
 }
 
@@ -122,10 +125,7 @@ static void queue_mend(CudaQueue *q) {
                 queue_lose(q);
 }
 
-#define QUEUE_LOCK(q)     (CUDA_QUEUE_LOCK(q) && queue_is_locked(q))
-#define QUEUE_TRY_LOCK(q) (CUDA_QUEUE_TRY_LOCK(q) && queue_is_locked(q))
-
-static bool queue_is_locked(CudaQueue *q) {
+bool cuda_track_is_locked(CudaQueue *q) {
         if (unlikely(q->left || atomic_load_explicit(&q->dropped, memory_order_relaxed)))
                 queue_mend(q);
         queue_number_rides(q);
@@ -137,11 +137,11 @@ static bool queue_is_quiet(CudaQueue *q) {
         return q->seq == q->done_seq && q->n_marks == 0 && cuda_drains_take(q) == 0;
 }
 
-/* Asks the newest mark first: it alone tells that all launches are complete. Then the oldest. */
-static bool marks_ask(CudaQueue *q) {
+/* `newest`: asks the newest mark first. It alone tells that all launches are complete. Then the oldest. */
+static bool marks_ask(CudaQueue *q, bool newest) {
         bool done;
 
-        if (q->n_marks > 1 && !q->own_default) {
+        if (newest && q->n_marks > 1 && !q->own_default) {
                 if (!cuda_ask_event(cuda_mark_at(q, q->n_marks - 1)->event, &done))
                         return false;
                 if (done) {
@@ -159,13 +159,13 @@ static bool marks_ask(CudaQueue *q) {
         return true;
 }
 
-/* `stream`: ask the stream, too, for launches without a mark. */
-static void queue_harvest(CudaQueue *q, bool stream) {
+/* `newest`: as above; `stream`: ask the stream, too, for launches without a mark. */
+static void queue_harvest(CudaQueue *q, bool newest, bool stream) {
         if (cuda_has_ended() || atomic_load(&q->leaves) > 0 || queue_is_quiet(q))
                 return;
 
         CUDA_WITH_RELAXED_CAPTURE;
-        if (!marks_ask(q)) {
+        if (!marks_ask(q, newest)) {
                 queue_lose(q);
                 return;
         }
@@ -183,7 +183,7 @@ static void queue_harvest(CudaQueue *q, bool stream) {
 }
 
 /* Unlocks the queue, and frees a libxsched queue that needed it last. */
-static void queue_unlock(CudaQueue *q) {
+void cuda_track_unlock(CudaQueue *q) {
         XschedQueue *last = NULL;
 
         if (q->gone && q->xq && queue_is_quiet(q)) {
@@ -205,26 +205,24 @@ void cuda_track_harvest(CudaQueue *q) {
         PROTECT_ERRNO;
         if (atomic_load(&q->in_flight) == 0)
                 return;
-        if (!QUEUE_LOCK(q))
+        if (!CUDA_TRACK_LOCK(q))
                 return;
-        if (q->xq) {
-                queue_harvest(q, q->n_marks == 0);
-                q->keeps_up = q->n_marks == 0;
-        }
-        queue_unlock(q);
+        if (q->xq)
+                queue_harvest(q, atomic_load(&q->keeps_up), q->n_marks == 0);
+        cuda_track_unlock(q);
 }
 
 /* Returns whether it was done. A thread inside of the driver may have the lock for long. */
 static bool try_harvest(CudaQueue *q, const XschedQueue *xq, bool *ret_more) {
         *ret_more = false;
-        if (!QUEUE_TRY_LOCK(q))
+        if (!CUDA_TRACK_TRY_LOCK(q))
                 return false;
         /* A record that was freed meanwhile may be another queue's by now. */
         if (q->xq && (!xq || q->xq == xq)) {
-                queue_harvest(q, true);
+                queue_harvest(q, true, true);
                 *ret_more = !queue_is_quiet(q);
         }
-        queue_unlock(q);
+        cuda_track_unlock(q);
         return true;
 }
 
@@ -233,32 +231,39 @@ static void track_last_look(CudaQueue *q) {
         queue_number_rides(q);
         cuda_ride_reset(&q->ride);
         if (q->xq && !cuda_has_ended())
-                queue_harvest(q, true);
+                queue_harvest(q, true, true);
         else if (q->xq) {
                 for (uint32_t i = 0; i < q->n_marks; i++)
                         q->n_drains += TAKE_GENERIC(cuda_mark_at(q, i)->drains, 0U);
                 (void) cuda_drains_take(q);
                 queue_drained(q);
         }
-        queue_unlock(q);
+        cuda_track_unlock(q);
 }
 
 static void track_look(XschedQueue *xq, void *userdata) {
+        CudaQueue *q = userdata;
         bool more;
 
+        /* The program launches just now, and finds completions itself. Its calls of the driver would wait for ours. */
+        if (atomic_load(&q->in_flight) > 0 && !(xsched_queue_get_state(xq) & XSCHED_QUEUE_HELD) &&
+                        ns_sub(now_ns(), atomic_load(&q->launched_ns)) < LAUNCHES_NS) {
+                xsched_queue_look(xq);
+                return;
+        }
         /* A thread of the application may hold a lock of the driver while it waits for stopped channels. If the control
          * thread asked the driver now, it would wait for that thread, and could not release the channels. */
         if (cuda_rm_any_stopped()) {
                 xsched_queue_look(xq);
                 return;
         }
-        if (!cuda_has_ended() && (!try_harvest(userdata, xq, &more) || more))
+        if (!cuda_has_ended() && (!try_harvest(q, xq, &more) || more))
                 xsched_queue_look(xq);
 }
 
 /* The control thread must not wait for a thread that the driver keeps. */
 static void ask_for_drain(CudaQueue *q, XschedQueue *xq) {
-        if (!QUEUE_TRY_LOCK(q)) {
+        if (!CUDA_TRACK_TRY_LOCK(q)) {
                 atomic_fetch_add(&q->drain_requests, 1);
                 xsched_queue_look(xq);
                 return;
@@ -283,7 +288,7 @@ static void track_drain(XschedQueue *xq, void *userdata) {
         }
         ask_for_drain(q, xq);
         /* The process began to end just now, perhaps before this request: then nothing looks any more. */
-        if (cuda_has_ended() && QUEUE_LOCK(q))
+        if (cuda_has_ended() && CUDA_TRACK_LOCK(q))
                 track_last_look(q);
 }
 
@@ -294,7 +299,7 @@ static bool tail_may_be_marked(CudaQueue *q) {
 }
 
 void cuda_track_close_tail(CudaQueue *q) {
-        if (!QUEUE_LOCK(q))
+        if (!CUDA_TRACK_LOCK(q))
                 return;
         if (q->seq != q->marked_seq && tail_may_be_marked(q))
                 (void) cuda_mark_record(q, q->stream);
@@ -305,7 +310,7 @@ void cuda_track_close_tail(CudaQueue *q) {
 static void mark_tail(CudaQueue *q) {
         CudaContext popped;
 
-        if (atomic_load(&q->in_flight) + cuda_ride_count(&q->ride) == 0 || !QUEUE_LOCK(q))
+        if (atomic_load(&q->in_flight) + cuda_ride_count(&q->ride) == 0 || !CUDA_TRACK_LOCK(q))
                 return;
         if (q->xq && q->seq != q->marked_seq && tail_may_be_marked(q) && cuda_ask_begin()) {
                 if (CUDA_CALL(cuCtxPushCurrent_v2, CudaResult(*)(CudaContext), q->context) == CUDA_RESULT_SUCCESS) {
@@ -325,7 +330,7 @@ void cuda_track_mark_tails(void) {
 
 /* Without a mark: the context ends, too, so the driver reports nothing any more. */
 static void track_close(CudaQueue *q, bool with_mark) {
-        if (!QUEUE_LOCK(q)) {
+        if (!CUDA_TRACK_LOCK(q)) {
                 atomic_store(&q->dropped, true); /* the next thread with the lock finds this */
                 xsched_queue_look(q->xq);
                 return;
@@ -345,7 +350,7 @@ static void track_close(CudaQueue *q, bool with_mark) {
                 queue_done(q, q->seq);
                 queue_drained(q);
         }
-        queue_unlock(q);
+        cuda_track_unlock(q);
 }
 
 static void close_lost(CudaQueue *q) {
@@ -378,8 +383,7 @@ void cuda_track_left_context(CudaContext context, bool destroyed) {
 
 /* --- waits of the application --- */
 
-/* What a jump out of the handler of a signal has left. `frame`: of the caller. */
-static void look_for_left(const void *frame) {
+void cuda_track_look_for_left(const void *frame) {
         cuda_capture_look_back(frame);
         cuda_begun_look(frame);
 }
@@ -389,8 +393,8 @@ void cuda_wait_begin(CudaStream stream, bool per_thread, CudaWait *ret) {
         CudaQueue *q = cuda_queue_find(stream, per_thread);
 
         *ret = (CudaWait){};
-        look_for_left(__builtin_frame_address(0));
-        if (!q || q->own_default || !QUEUE_TRY_LOCK(q))
+        cuda_track_look_for_left(__builtin_frame_address(0));
+        if (!q || q->own_default || !CUDA_TRACK_TRY_LOCK(q))
                 return;
         if (q->xq && !queue_is_quiet(q))
                 *ret = (CudaWait){.queue = q, .generation = q->generation, .seq = q->seq, .n_drains = q->n_drains};
@@ -403,7 +407,7 @@ void cuda_wait_end(CudaWait *w, CudaResult result) {
                 return;
 
         PROTECT_ERRNO;
-        if (!QUEUE_TRY_LOCK(q))
+        if (!CUDA_TRACK_TRY_LOCK(q))
                 return;
         if (q->xq && q->generation == w->generation) {
                 CUDA_WITH_RELAXED_CAPTURE;
@@ -412,7 +416,7 @@ void cuda_wait_end(CudaWait *w, CudaResult result) {
                 if (w->n_drains > 0 && w->n_drains == q->n_drains)
                         queue_drained(q);
         }
-        queue_unlock(q);
+        cuda_track_unlock(q);
 }
 
 static void harvest_in_flight(CudaQueue *q) {
@@ -424,167 +428,38 @@ static void harvest_in_flight(CudaQueue *q) {
 
 void cuda_track_waited_all(void) {
         PROTECT_ERRNO;
-        look_for_left(__builtin_frame_address(0));
+        cuda_track_look_for_left(__builtin_frame_address(0));
         cuda_queue_each(harvest_in_flight);
 }
 
-/* --- launches --- */
+/* --- for launches --- */
 
-static const CudaQueueOps track_ops = {.drain = track_drain, .look = track_look, .last_look = track_last_look};
+static void ask_last_but_one(CudaQueue *q) {
+        const CudaMark *m = cuda_mark_at(q, q->n_marks - 2);
+        bool done;
+
+        CUDA_WITH_RELAXED_CAPTURE;
+        if (!cuda_ask_event(m->event, &done)) {
+                queue_lose(q);
+                return;
+        }
+        atomic_store(&q->keeps_up, done);
+        if (done)
+                queue_done(q, m->seq);
+        else if (!marks_ask(q, false))
+                queue_lose(q);
+}
+
+void cuda_track_ask(CudaQueue *q, bool bounded) {
+        if (q->n_marks < (bounded ? CUDA_MARKS_BOUND : CUDA_MARKS_UNBOUND) || (bounded && !atomic_load(&q->keeps_up)) ||
+                        q->own_default || atomic_load(&q->leaves) > 0 || cuda_has_ended())
+                return;
+        ask_last_but_one(q);
+}
+
+const CudaQueueOps cuda_track_ops = {.drain = track_drain, .look = track_look, .last_look = track_last_look};
 
 void cuda_track_make_queue(CudaStream stream) {
         if (!cuda_has_ended())
-                (void) cuda_queue_get(stream, false, &track_ops);
-}
-
-/* `wait`: no launch of this thread is being made. */
-static _noinline_ void launch_track(const CudaWork *w, CudaQueue *q, XschedQueue *xq, uint64_t kind, const void *frame,
-                bool wait, CudaLaunch *ret) {
-        PROTECT_ERRNO;
-
-        if (wait)
-                look_for_left(frame);
-        ret->xq = xq;
-        ret->kind = kind ?: launch_kind(w->what, w->blocks);
-        if (kind == 0)
-                ret->limit = cuda_bound_limit(q, ret->kind);
-        ret->begun = cuda_begun_note(q, xq, frame);
-        ret->queue = q;
-        if (!wait)
-                return;
-        ret->timed = cuda_sample_begin(q, ret->stream, ret->kind);
-        cuda_begun_set_timed(ret->begun, ret->timed);
-}
-
-/* Returns whether the launch passes without more. During a capture each launch needs a mark: no stream is queried. */
-static bool launch_rides(CudaQueue *q, const CudaWork *w, const void *frame, CudaLaunch *ret) {
-        uint64_t expected = launch_kind_expected(&q->kinds, launch_kind(w->what, w->blocks));
-        uint32_t ride;
-
-        look_for_left(frame);
-        if (atomic_load_explicit(&cuda_n_captures, memory_order_relaxed) > 0 ||
-                        !cuda_ride_begin(&q->ride, expected, &ride))
-                return false;
-        if (unlikely(xsched_queue_get_state(q->xq) & XSCHED_QUEUE_HELD)) {
-                cuda_ride_end(&q->ride, ride, expected, false);
-                return false;
-        }
-        ret->xq = q->xq;
-        ret->rides = true;
-        ret->ride = ride;
-        ret->expected = expected;
-        ret->begun = cuda_begun_note_ride(q, ret->xq, frame, ride);
-        ret->queue = q;
-        return true;
-}
-
-static void launch_begin(const CudaWork *w, bool wait, CudaLaunch *ret) {
-        const void *frame = __builtin_frame_address(0);
-        CudaStream stream = w->stream;
-        bool per_thread = w->per_thread;
-
-        *ret = (CudaLaunch){.timed = CUDA_TIMED,
-                        .begun = CUDA_BEGUN,
-                        .stream = !stream && per_thread ? (CudaStream) (uintptr_t) CUDA_STREAM_PER_THREAD : stream};
-        if (unlikely(atomic_load_explicit(&cuda_n_captures, memory_order_relaxed) > 0) &&
-                        cuda_is_captured(stream, per_thread))
-                return;
-
-        cuda_count(w->entry);
-        if (unlikely(cuda_has_ended()))
-                return;
-        CudaQueue *q = cuda_queue_get(stream, per_thread, &track_ops);
-        XschedQueue *xq = q ? q->xq : NULL;
-        if (!xq || (cuda_ride_is_open(&q->ride) && wait && launch_rides(q, w, frame, ret)))
-                return;
-        /* With tracked launches in flight the bound comes first, and then the gate: a launch that the gate has let
-         * through must not wait. */
-        uint64_t kind = 0;
-        if (unlikely(atomic_load_explicit(&q->in_flight, memory_order_relaxed) > 0)) {
-                kind = launch_kind(w->what, w->blocks);
-                ret->limit = cuda_bound_limit(q, kind);
-        }
-        int r = !wait                                                       ? xsched_queue_begin_nowait(xq)
-                        : kind != 0 && cuda_bound_is_reached(q, ret->limit) ? cuda_bound_begin(q, kind)
-                                                                            : xsched_queue_begin(xq);
-        if (likely(r != XSCHED_TRACKED))
-                return;
-
-        launch_track(w, q, xq, kind, frame, wait, ret);
-}
-
-void cuda_launch_begin(const CudaWork *w, CudaLaunch *ret) {
-        launch_begin(w, true, ret);
-}
-
-void cuda_launch_begin_nowait(const CudaWork *w, CudaLaunch *ret) {
-        launch_begin(w, false, ret);
-}
-
-/* Called under the queue's lock. */
-static bool launch_count(CudaQueue *q, const CudaLaunch *l, uint64_t expected) {
-        q->seq++;
-        cuda_begun_end(l->begun); /* from here on queue_mend() ends it */
-        queue_numbered(q, 1, expected);
-        if (expected == 0)
-                q->unknown_seq = q->seq;
-        queue_tell_flying(q);
-        if (l->timed < CUDA_TIMED && cuda_sample_end(q, l->stream, l->kind, l->timed))
-                return true;
-        return !cuda_mark_is_due(q, l->limit) || cuda_mark_record(q, l->stream) || !q->own_default;
-}
-
-/* After a launch, and its mark. */
-static void launch_open_ride(CudaQueue *q, const CudaLaunch *l, uint64_t expected) {
-        uint32_t room = cuda_mark_room(q, l->limit, expected);
-
-        if (room > 0)
-                cuda_ride_open(&q->ride, room, expected);
-}
-
-/* Without a query and without a mark the end of the launch would never be known. */
-static void launch_uncount(CudaQueue *q, const CudaLaunch *l, uint64_t expected) {
-        q->seq--;
-        atomic_fetch_sub(&q->in_flight, 1);
-        atomic_fetch_sub(&q->flying_ns, expected);
-        q->unmarked_ns = ns_sub(q->unmarked_ns, expected);
-        q->unknown_seq = MIN(q->unknown_seq, q->seq);
-        queue_tell_flying(q);
-        xsched_queue_complete(l->xq, 1, 0);
-}
-
-void cuda_launch_end_slow(CudaLaunch *l, CudaResult result) {
-        CudaQueue *q = TAKE_PTR(l->queue);
-
-        if (likely(l->rides)) {
-                if (!cuda_begun_is_there(l->begun, l->xq))
-                        return;
-                cuda_begun_end(l->begun);
-                cuda_ride_end(&q->ride, l->ride, l->expected, result == CUDA_RESULT_SUCCESS);
-                return;
-        }
-        PROTECT_ERRNO;
-        if (unlikely(!QUEUE_LOCK(q))) {
-                if (cuda_begun_is_there(l->begun, l->xq)) {
-                        cuda_begun_end(l->begun);
-                        xsched_queue_complete(l->xq, 1, 0);
-                }
-                return;
-        }
-        bool is_there = cuda_begun_is_there(l->begun, l->xq);
-        bool counts = is_there && result == CUDA_RESULT_SUCCESS && q->xq == l->xq && !q->gone && !q->lost;
-        uint64_t expected = launch_kind_expected(&q->kinds, l->kind);
-        if (counts && !launch_count(q, l, expected))
-                launch_uncount(q, l, expected);
-        else if (counts)
-                launch_open_ride(q, l, expected);
-        else if (is_there && l->timed < CUDA_TIMED && q->xq == l->xq)
-                q->timed[l->timed].used = false;
-        cuda_queue_unlock(q);
-        if (counts)
-                xsched_queue_look(l->xq);
-        else if (is_there) {
-                cuda_begun_end(l->begun);
-                xsched_queue_complete(l->xq, 1, 0);
-        }
+                (void) cuda_queue_get(stream, false, &cuda_track_ops);
 }

@@ -12,44 +12,30 @@
 #include "shim/cuda/cuda-next.h"
 #include "shim/cuda/cuda-queue.h"
 
-/* A launch, before it is made. */
-typedef struct CudaWork {
-        CudaEntry entry;
-        bool per_thread; /* stream 0 is the per-thread default stream */
-        CudaStream stream;
-        const void *what; /* the function or graph */
-        uint64_t blocks;
-} CudaWork;
+/* The lock of a queue, with which launches that have ended on a ride get their numbers, and what a jump has left is
+ * mended. */
+#define CUDA_TRACK_LOCK(q)     (CUDA_QUEUE_LOCK(q) && cuda_track_is_locked(q))
+#define CUDA_TRACK_TRY_LOCK(q) (CUDA_QUEUE_TRY_LOCK(q) && cuda_track_is_locked(q))
+bool cuda_track_is_locked(CudaQueue *q);
 
-typedef struct CudaLaunch {
-        CudaQueue *queue; /* NULL: not tracked */
-        XschedQueue *xq;
-        CudaStream stream;
-        uint64_t kind;
-        uint32_t limit; /* cuda_bound_limit() */
-        uint32_t timed; /* index of the events around it; CUDA_TIMED: none */
-        uint32_t begun; /* index of its record: cuda-begun.h */
-        bool rides;     /* cuda_ride_begin(); the following two are of such a launch */
-        uint32_t ride;
-        uint64_t expected;
-} CudaLaunch;
+/* Unlocks the queue, and frees a libxsched queue that needed it last. */
+void cuda_track_unlock(CudaQueue *q);
 
-/* Passes the gate. The caller then makes the native call, and calls cuda_launch_end() with its result. */
-void cuda_launch_begin(const CudaWork *w, CudaLaunch *ret);
+/* The newest `n` launches, which were made just now, have got their numbers. Under the lock. */
+void cuda_track_numbered(CudaQueue *q, uint32_t n, uint64_t expected);
 
-/* The same without waiting, for a launch that another one waits for. */
-void cuda_launch_begin_nowait(const CudaWork *w, CudaLaunch *ret);
+/* Tells libxsched the time of the launches in flight. Under the lock. */
+void cuda_track_tell(CudaQueue *q);
 
-void cuda_launch_end_slow(CudaLaunch *l, CudaResult result);
-static inline void cuda_launch_end(CudaLaunch *l, CudaResult result) {
-        if (unlikely(l->queue))
-                cuda_launch_end_slow(l, result);
-}
+/* A mark was recorded just now. Asks for an earlier one, unless a launch at the bound will, and learns whether the
+ * device keeps up with the program. Under the lock. */
+void cuda_track_ask(CudaQueue *q, bool bounded);
 
-/* The clean-up of a thread that ends within the native call: whether the launch was made is not known. */
-static inline void cuda_launch_leave(CudaLaunch *l) {
-        cuda_launch_end(l, CUDA_RESULT_NOT_READY);
-}
+/* What a jump out of the handler of a signal has left. `frame`: of the caller. */
+void cuda_track_look_for_left(const void *frame);
+
+/* How libxsched calls back the queue of a launch. */
+extern const CudaQueueOps cuda_track_ops;
 
 /* Makes the queue of a stream that may have had no launch. */
 void cuda_track_make_queue(CudaStream stream);

@@ -56,15 +56,15 @@ static const Load loads[] = {
                                 .watch = PAGE_WATCH_ALL,
                                 .threshold = 1,
                                 .budget_us = 200,
-                                .most_instructions = 600,
-                                .most_ns = 200,
+                                .most_instructions = 480,
+                                .most_ns = 50,
                 },
                 {
                                 .name = "watched-first",
                                 .kernel_ns = {2000, 2000},
                                 .watch = PAGE_WATCH_ALL,
-                                .most_instructions = 500,
-                                .most_ns = 80,
+                                .most_instructions = 480,
+                                .most_ns = 65,
                 },
                 {
                                 .name = "watched-two",
@@ -72,8 +72,8 @@ static const Load loads[] = {
                                 .watch = PAGE_WATCH_ALL,
                                 .threshold = 1,
                                 .budget_us = 200,
-                                .most_instructions = 650,
-                                .most_ns = 230,
+                                .most_instructions = 520,
+                                .most_ns = 60,
                 },
                 /* It does not: the program waits for it. */
                 {
@@ -82,8 +82,8 @@ static const Load loads[] = {
                                 .watch = PAGE_WATCH_ALL,
                                 .threshold = 1,
                                 .budget_us = 200,
-                                .most_instructions = 2500,
-                                .most_ns = 60,
+                                .most_instructions = 3500,
+                                .most_ns = 20,
                 },
 };
 

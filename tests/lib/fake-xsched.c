@@ -375,7 +375,7 @@ void xsched_queue_look_in(XschedQueue *q, uint64_t ns) {
 _public_
 int xsched_queue_get_state(XschedQueue *q) {
         (void) pthread_mutex_lock(&lock);
-        int state = held ? XSCHED_QUEUE_HELD : 0;
+        int state = (held ? XSCHED_QUEUE_HELD : 0) | (atomic_load(&watched) ? XSCHED_QUEUE_WATCHED : 0);
         (void) pthread_mutex_unlock(&lock);
         return state;
 }

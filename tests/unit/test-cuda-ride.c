@@ -19,21 +19,24 @@
 static void test_begins(void **state) {
         CudaRide r = {};
         uint32_t g;
+        bool last;
         uint64_t ns = 0;
 
-        assert_false(cuda_ride_begin(&r, 1 * US, &g)); /* not open */
+        assert_false(cuda_ride_begin(&r, 1 * US, &g, &last)); /* not open */
         cuda_ride_open(&r, 2, 5 * US);
         assert_true(cuda_ride_is_open(&r));
-        assert_false(cuda_ride_begin(&r, 0, &g)); /* of unknown length */
-        assert_false(cuda_ride_begin(&r, 5 * US + 1, &g));
-        assert_true(cuda_ride_begin(&r, 5 * US, &g));
-        assert_true(cuda_ride_begin(&r, 1 * US, &g));
-        assert_false(cuda_ride_begin(&r, 1 * US, &g)); /* full */
+        assert_false(cuda_ride_begin(&r, 0, &g, &last)); /* of unknown length */
+        assert_false(cuda_ride_begin(&r, 5 * US + 1, &g, &last));
+        assert_true(cuda_ride_begin(&r, 5 * US, &g, &last));
+        assert_false(last);
+        assert_true(cuda_ride_begin(&r, 1 * US, &g, &last));
+        assert_true(last);
+        assert_false(cuda_ride_begin(&r, 1 * US, &g, &last)); /* full */
 
         assert_int_equal(cuda_ride_take(&r, &ns), 0);
         cuda_ride_end(&r, g, 5 * US, true);
         cuda_ride_end(&r, g, 1 * US, false); /* was not made */
-        assert_false(cuda_ride_begin(&r, 1 * US, &g));
+        assert_false(cuda_ride_begin(&r, 1 * US, &g, &last));
         assert_int_equal(cuda_ride_take(&r, &ns), 1);
         assert_int_equal(ns, 5 * US);
         assert_int_equal(cuda_ride_take(&r, &ns), 0);
@@ -42,10 +45,11 @@ static void test_begins(void **state) {
 static void test_closes(void **state) {
         CudaRide r = {};
         uint32_t g;
+        bool last;
         uint64_t ns;
 
         cuda_ride_open(&r, 5, US);
-        assert_true(cuda_ride_begin(&r, US, &g));
+        assert_true(cuda_ride_begin(&r, US, &g, &last));
         assert_false(cuda_ride_close(&r)); /* a launch is on it */
         assert_true(cuda_ride_is_open(&r));
         cuda_ride_end(&r, g, US, true);
@@ -53,20 +57,21 @@ static void test_closes(void **state) {
         assert_int_equal(cuda_ride_take(&r, &ns), 1);
         assert_true(cuda_ride_close(&r));
         assert_false(cuda_ride_is_open(&r));
-        assert_false(cuda_ride_begin(&r, US, &g));
+        assert_false(cuda_ride_begin(&r, US, &g, &last));
         cuda_ride_open(&r, 1, US);
-        assert_true(cuda_ride_begin(&r, US, &g)); /* the room that was left has gone with the close */
-        assert_false(cuda_ride_begin(&r, US, &g));
+        assert_true(cuda_ride_begin(&r, US, &g, &last)); /* the room that was left has gone with the close */
+        assert_false(cuda_ride_begin(&r, US, &g, &last));
 }
 
 /* What was on a ride that was reset does not count on the next one. */
 static void test_reset(void **state) {
         CudaRide r = {};
         uint32_t old, g;
+        bool last;
         uint64_t ns;
 
         cuda_ride_open(&r, 5, US);
-        assert_true(cuda_ride_begin(&r, US, &old));
+        assert_true(cuda_ride_begin(&r, US, &old, &last));
         cuda_ride_reset(&r);
         assert_false(cuda_ride_is_open(&r));
         cuda_ride_end(&r, old, US, true);
@@ -74,7 +79,7 @@ static void test_reset(void **state) {
         assert_true(cuda_ride_close(&r));
 
         cuda_ride_open(&r, 5, US);
-        assert_true(cuda_ride_begin(&r, US, &g));
+        assert_true(cuda_ride_begin(&r, US, &g, &last));
         cuda_ride_end(&r, old, US, true);
         assert_false(cuda_ride_close(&r));
         cuda_ride_end(&r, g, US, true);
@@ -90,14 +95,15 @@ static void test_gives_up(void **state) {
         const uint64_t start = 5 * NSEC_PER_SEC;
         CudaRide r = {};
         uint32_t left, g;
+        bool last;
         uint64_t ns;
 
         cuda_ride_open(&r, 5, US);
-        assert_true(cuda_ride_begin(&r, US, &left));
+        assert_true(cuda_ride_begin(&r, US, &left, &last));
         assert_false(cuda_ride_close(&r));
         assert_false(cuda_ride_give_up(&r, start));
         assert_false(cuda_ride_give_up(&r, start + NSEC_PER_SEC - 1));
-        assert_true(cuda_ride_begin(&r, US, &g)); /* the program goes on */
+        assert_true(cuda_ride_begin(&r, US, &g, &last)); /* the program goes on */
         cuda_ride_end(&r, g, US, true);
         assert_int_equal(cuda_ride_take(&r, &ns), 1);
         assert_false(cuda_ride_close(&r));
@@ -119,11 +125,12 @@ typedef struct Race {
 static void *launch_main(void *userdata) {
         Race *race = userdata;
         uint32_t g;
+        bool last;
 
         for (uint64_t i = 0; !atomic_load(&race->over); i++) {
                 uint64_t ns = 1 + i % 7;
                 atomic_fetch_add(&race->inside, 1); /* before it begins, until after it has ended */
-                if (cuda_ride_begin(&race->ride, ns, &g)) {
+                if (cuda_ride_begin(&race->ride, ns, &g, &last)) {
                         bool made = i % 11 != 0;
                         if (made) {
                                 atomic_fetch_add(&race->made, 1);
