@@ -95,7 +95,7 @@ _public_
 XResult HwQueueDestroy(HwQueueHandle hwq) {
         CALL_HWQ(h, hwq);
         COMPAT_LOCKED;
-        if (h->xq)
+        if (h->xq || h->leaving)
                 return kXSchedErrorNotAllowed;
         if (compat_find_hwq(hwq) != h) /* another thread was faster */
                 return kXSchedErrorNotFound;

@@ -154,6 +154,7 @@ void compat_unref_hwq(HwQueue *h) {
                 return;
         if (h->platform->close)
                 h->platform->close(h);
+        (void) pthread_cond_destroy(&h->left);
         free(h);
 }
 
@@ -210,7 +211,7 @@ XResult compat_make_hwq(const Platform *p, const void *native, HwQueueHandle *re
         HwQueue *h = calloc(1, sizeof(HwQueue));
         if (!h)
                 return kXSchedErrorHardware;
-        *h = (HwQueue){.handle = handle, .platform = p, .refs = 1};
+        *h = (HwQueue){.handle = handle, .platform = p, .refs = 1, .left = PTHREAD_COND_INITIALIZER};
         int r = p->open(h, h->device, h->name);
         if (r < 0) {
                 free(h);

@@ -66,6 +66,8 @@ struct HwQueue {
         unsigned refs;
         void *context; /* the platform's */
         XQueue *xq;
+        const XQueue *leaving; /* XQueueDestroy() is under way */
+        pthread_cond_t left;   /* ... and has ended */
         char device[COMPAT_NAME_MAX], name[COMPAT_NAME_MAX];
         UT_hash_handle hh;
 };

@@ -110,6 +110,16 @@ static int xqueue_publish(XQueue *x) {
         return r;
 }
 
+/* With the lock, which is released meanwhile: until then the former XQueue launches and has the gate. Its own commands
+ * cannot wait for that. */
+static int await_left(HwQueue *h) {
+        if (h->leaving && h->leaving == compat_launching)
+                return -EBUSY;
+        while (h->leaving)
+                compat_sleep(&h->left);
+        return 0;
+}
+
 /* Makes the XQueue. If two threads do so for one queue at once, the first one's counts. */
 static XResult make(HwQueue *h, int64_t level, XQueueHandle *ret) {
         int r;
@@ -119,8 +129,10 @@ static XResult make(HwQueue *h, int64_t level, XQueueHandle *ret) {
         if (!x)
                 return kXSchedErrorHardware;
         compat_lock();
+        r = await_left(h);
         XQueue *known = h->xq;
-        r = known ? 0 : xqueue_publish(x);
+        if (r >= 0 && !known)
+                r = xqueue_publish(x);
         if (r >= 0)
                 *ret = known ? known->handle : x->handle;
         bool ours = !known && r >= 0;
@@ -154,9 +166,14 @@ XResult XQueueDestroy(XQueueHandle xq) {
                 compat_unlock();
                 return kXSchedErrorNotFound;
         }
+        x->hwq->leaving = x;
         xqueue_withdraw(x);
         compat_unlock();
         gate_unset(x);
+        compat_lock();
+        x->hwq->leaving = NULL;
+        (void) pthread_cond_broadcast(&x->hwq->left);
+        compat_unlock();
         return kXSchedSuccess;
 }
 

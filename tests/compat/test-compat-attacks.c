@@ -7,6 +7,7 @@
 
 #include <alloca.h>
 #include <dlfcn.h>
+#include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -74,6 +75,16 @@ static void *create(void *userdata) {
         return (void *) (uintptr_t) XQueueCreate(&q->xq, q->hwq, kPreemptLevelBlock, 0);
 }
 
+static void *destroy(void *userdata) {
+        const Queue *q = userdata;
+        return (void *) (uintptr_t) XQueueDestroy(q->xq);
+}
+
+static bool is_known(const Queue *q) {
+        COMPAT_LOCKED;
+        return compat_find(q->xq);
+}
+
 /* Makes a queue such as a layer has made: XQueueWaitAll() also waits for the runtime. */
 static XschedQueue *make_layers(Queue *q) {
         XschedQueue *layers = NULL;
@@ -127,6 +138,68 @@ static void test_destroyed_while_created(void **state) {
         assert_int_equal(pthread_join(thread, &result), 0);
         assert_int_equal((uintptr_t) result, kXSchedErrorNotFound);
         assert_int_equal(XQueueGet(&x, q.hwq), kXSchedErrorNotFound);
+}
+
+static atomic_bool may_end;
+static atomic_int creator;
+
+static XResult create_and_wait(HwQueueHandle hwq, void *data) {
+        XQueueHandle x = 0;
+
+        while (!may_end)
+                (void) sched_yield();
+        *(XResult *) data = XQueueCreate(&x, hwq, kPreemptLevelBlock, 0);
+        return kXSchedSuccess;
+}
+
+static void *create_beside(void *userdata) {
+        creator = gettid();
+        void *result = create(userdata);
+        creator = -1;
+        return result;
+}
+
+/* Whether the thread sleeps. */
+static bool is_asleep(pid_t tid) {
+        char path[64], state = 0;
+
+        (void) snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
+        FILE *f = fopen(path, "re");
+        if (!f)
+                return false;
+        int n = fscanf(f, "%*d (%*[^)]) %c", &state);
+        (void) fclose(f);
+        return n == 1 && state == 'S';
+}
+
+/* An XQueue is destroyed while one of its commands runs. Who makes the next one waits for that, and the command cannot;
+ * nor is the queue to be destroyed meanwhile. */
+static void test_created_while_destroyed(void **state) {
+        XResult by_itself = kXSchedSuccess;
+        pthread_t destroyer, thread;
+        void *result;
+        Queue q, new;
+
+        XschedQueue *layers = make_layers(&q);
+        submit_call(&q, create_and_wait, &by_itself);
+        assert_int_equal(pthread_create(&destroyer, NULL, destroy, &q), 0);
+        while (is_known(&q))
+                (void) sched_yield();
+        new = q;
+        assert_int_equal(pthread_create(&thread, NULL, create_beside, &new), 0);
+        while (creator == 0 || (creator > 0 && !is_asleep(creator)))
+                (void) sched_yield();
+        assert_int_equal(HwQueueDestroy(q.hwq), kXSchedErrorNotAllowed);
+        may_end = true;
+        assert_int_equal(pthread_join(thread, &result), 0);
+        assert_int_equal((uintptr_t) result, kXSchedSuccess);
+        assert_int_equal(pthread_join(destroyer, &result), 0);
+        assert_int_equal((uintptr_t) result, kXSchedSuccess);
+        assert_int_equal(by_itself, kXSchedErrorNotAllowed);
+        assert_int_not_equal(new.xq, q.xq);
+        assert_true(is_known(&new));
+        end(&new);
+        (void) xsched_queue_unref(layers);
 }
 
 static void other_begin(void *userdata, int wait) {
@@ -185,11 +258,6 @@ static bool is_waiting(const Queue *q) {
         return compat_find(q->xq)->waits_for;
 }
 
-static bool is_known(const Queue *q) {
-        COMPAT_LOCKED;
-        return compat_find(q->xq);
-}
-
 static void *suspend_and_wait(void *userdata) {
         const Queue *q = userdata;
 
@@ -226,11 +294,6 @@ typedef struct Wait {
 static XResult wait_for_other(HwQueueHandle hwq, void *data) {
         const Wait *w = data;
         return XQueueWait(w->on->xq, w->command);
-}
-
-static void *destroy(void *userdata) {
-        const Queue *q = userdata;
-        return (void *) (uintptr_t) XQueueDestroy(q->xq);
 }
 
 /* The highest XQueue waits for a command of the lowest when it is destroyed, while the middle one always has work: the
@@ -446,6 +509,7 @@ int main(void) {
                         cmocka_unit_test_setup_teardown(test_no_threads, setup, teardown),
                         cmocka_unit_test_setup_teardown(test_destroyed_while_suspended, setup, teardown),
                         cmocka_unit_test_setup_teardown(test_destroyed_while_created, setup, teardown),
+                        cmocka_unit_test_setup_teardown(test_created_while_destroyed, setup, teardown),
                         cmocka_unit_test_setup_teardown(test_not_made, setup, teardown),
                         cmocka_unit_test_setup_teardown(test_suspended_twice, setup, teardown),
                         cmocka_unit_test_setup_teardown(test_destroyed_while_waiting, setup, teardown),

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "compat-fixture.h"
+#include "include/xsched/xsched.h"
 
 #define STRESS_QUEUES   4U
 #define STRESS_COMMANDS 300U
@@ -71,7 +72,10 @@ static void *meddler(void *userdata) {
         return NULL;
 }
 
-/* XQueues come and go on one address, while other threads use the handles that they find. */
+static _Atomic XResult not_made;
+
+/* XQueues come and go on one address, for which a layer has a queue, while other threads use the handles that they
+ * find. */
 static void *maker(void *userdata) {
         static _Atomic XQueueHandle last;
         const char *address = userdata;
@@ -81,8 +85,11 @@ static void *maker(void *userdata) {
                 XQueueHandle x = 0;
                 HwCommandHandle c;
 
-                if (XQueueCreate(&x, hwq, kPreemptLevelBlock, 0) == kXSchedSuccess)
+                XResult r = XQueueCreate(&x, hwq, kPreemptLevelBlock, 0);
+                if (r == kXSchedSuccess)
                         last = x;
+                else if (r != kXSchedErrorNotFound) /* another thread has destroyed the queue */
+                        not_made = r;
                 if (HwCommandCreateCallback(&c, fake_launch, NULL) == kXSchedSuccess &&
                                 XQueueSubmit(last, c) != kXSchedSuccess)
                         (void) HwCommandDestroy(c);
@@ -98,8 +105,12 @@ static void *maker(void *userdata) {
 static void test_threads(void **state) {
         static Counted counted[STRESS_QUEUES];
         pthread_t submitters[STRESS_QUEUES], others[STRESS_OTHERS];
+        XschedQueue *layers = NULL;
         char address;
 
+        const XschedQueueInfo info = {
+                        .size = sizeof(info), .device = "one", .backend = "fake", .native = (uintptr_t) &address};
+        assert_int_equal(xsched_queue_new(&info, &layers), 0);
         for (size_t i = 0; i < STRESS_QUEUES; i++)
                 make_on(&counted[i].q, i % 2 ? "one" : "two");
         for (size_t i = 0; i < STRESS_OTHERS; i++)
@@ -113,12 +124,14 @@ static void test_threads(void **state) {
         stress_ends = true;
         for (size_t i = 0; i < STRESS_OTHERS; i++)
                 assert_int_equal(pthread_join(others[i], NULL), 0);
+        assert_int_equal(not_made, kXSchedSuccess);
         for (size_t i = 0; i < STRESS_QUEUES; i++) {
                 settle(&counted[i].q);
                 assert_int_equal(counted[i].n, STRESS_COMMANDS);
                 assert_false(counted[i].wrong);
                 end(&counted[i].q);
         }
+        (void) xsched_queue_unref(layers);
 }
 
 int main(void) {

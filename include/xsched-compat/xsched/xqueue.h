@@ -19,8 +19,9 @@ extern "C" {
 #endif
 
 /* `level`: kPreemptLevelBlock, or a higher one, which counts as far as the queue's backend supports it. Waits until the
- * queue has completed earlier launches. For a queue that has an XQueue already, returns that one.
- * kXSchedErrorNotAllowed: there are 4096 XQueues. */
+ * queue has completed earlier launches, and until an XQueueDestroy() of its XQueue in another thread has ended. For a
+ * queue that has an XQueue already, returns that one. kXSchedErrorNotAllowed: there are 4096 XQueues, or it is called
+ * by a command of the XQueue that is being destroyed. */
 XResult XQueueCreate(XQueueHandle *xq, HwQueueHandle hwq, int64_t level, int64_t flags);
 
 /* Resumes the XQueue, waits for its submitted commands, and destroys it. kXSchedErrorNotAllowed: called by a command of
