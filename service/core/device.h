@@ -15,6 +15,7 @@
 #include "account.h"
 #include "common/page.h"
 #include "costs.h"
+#include "forecast.h"
 #include "manager.h"
 #include "policy/policy.h"
 #include "service/settings/device-tuning.h"
@@ -79,6 +80,7 @@ struct Device {
 
         Entity *forecasts;    /* list, by forecast.before/forecast.after */
         uint64_t forecast_at; /* next forecast_turn() */
+        bool forecast_opens;  /* a window begins then */
         bool forecast_stale;  /* what windows depend on has changed: entities of that list, state, policy or tails */
         uint64_t forecast_hold_ns; /* windows are made for these Costs.hold_ns */
         int yields_below;          /* entities of lower priorities yield (forecast.h) */
@@ -118,6 +120,8 @@ struct Device {
 
         struct TapeFeed *feed; /* takes the policy's calls while they are recorded; NULL: not recorded */
         struct Taped *taped;   /* taping.h */
+
+        Openings openings; /* forecast.h */
 
         Tally *tallies;                       /* list, by device_prev/device_next; tally.h */
         struct AccountDriver *account_driver; /* account-driver.h; NULL until it is asked */

@@ -239,6 +239,7 @@ static void entity_update(Entity *e, uint64_t at) {
                 d->ops->entity_ready(e->policy, at);
         } else {
                 d->n_ready--;
+                forecast_left(e, at);
                 e->tail_awaited = false;
                 d->ops->entity_idle(e->policy, at);
                 if (e->n_tails > 0)

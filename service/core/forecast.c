@@ -109,8 +109,12 @@ void forecast_came(Entity *e, uint64_t at) {
         Forecast *f = &e->forecast;
         uint64_t gap = ns_sub(at, f->came_at);
 
-        if (f->came_at > 0 && gap < FORECAST_PERIOD_MIN_NS)
+        if (f->came_at > 0 && (gap < FORECAST_PERIOD_MIN_NS || ns_sub(at, f->left_at) < FORECAST_PAUSE_NS)) {
+                /* A hint may expect more of the same visit. */
+                if (ns_add(at, FORECAST_HINT_NS) >= f->hinted_at)
+                        f->hinted_at = 0;
                 return;
+        }
         if ((f->due_at > 0 || f->hinted_at > 0) && may_have_others_yield(e)) {
                 f->n_visits++;
                 f->n_expected += e->device->yields_below >= e->settings.priority;
@@ -125,11 +129,51 @@ void forecast_came(Entity *e, uint64_t at) {
                 forecast_forget(e);
 }
 
-/* --- drains --- */
+void forecast_left(Entity *e, uint64_t at) {
+        e->forecast.left_at = at;
+}
 
-void forecast_drained(Device *d, uint64_t ns) {
-        uint64_t drain = MIN(ns, (uint64_t) FORECAST_PERIOD_MAX_NS);
+/* --- how long a window takes to free the device --- */
 
+static void openings_set(Openings *o, uint64_t ns) {
+        uint64_t slowest_ns = 0;
+
+        o->took_ns[o->newest] = ns;
+        for (unsigned i = 0; i < FORECAST_OPENINGS; i++)
+                slowest_ns = MAX(slowest_ns, o->took_ns[i]);
+        o->slowest_ns = slowest_ns;
+}
+
+static void openings_begin(Openings *o, uint64_t planned_at, uint64_t now) {
+        o->newest = (o->newest + 1) % FORECAST_OPENINGS;
+        o->planned_at = planned_at;
+        o->began_at = now;
+        openings_set(o, now - planned_at);
+}
+
+/* Whether an order was given as the newest window began, and by how much later than planned. */
+static bool openings_ordered(const Openings *o, uint64_t at, uint64_t *ret_late_ns) {
+        if (at < o->began_at || at - o->began_at > FORECAST_MARGIN_NS)
+                return false;
+        *ret_late_ns = at - o->planned_at;
+        return true;
+}
+
+void forecast_stopped(Device *d, uint64_t ordered_at, uint64_t took_ns) {
+        Openings *o = &d->openings;
+        uint64_t late, took = MIN(took_ns, d->costs.hold_ns * COSTS_SPREAD);
+
+        if (!openings_ordered(o, ordered_at, &late) || late + took <= o->took_ns[o->newest])
+                return;
+        openings_set(o, late + took);
+        d->forecast_stale = true;
+}
+
+void forecast_drained(Device *d, uint64_t held_at, uint64_t ns) {
+        uint64_t late = 0, drain;
+
+        (void) openings_ordered(&d->openings, held_at, &late);
+        drain = MIN(ns_add(ns, late), (uint64_t) FORECAST_PERIOD_MAX_NS);
         d->drain_ns = MAX(drain, d->drain_ns - ns_sub(d->drain_ns, drain) / FORECAST_DRAINS);
         d->forecast_stale = true;
 }
@@ -159,6 +203,7 @@ static bool make_window(const Entity *e, uint64_t first, uint64_t last, uint64_t
                 return false;
         if (drain <= room)
                 lead = MAX(lead, drain);
+        lead = MAX(lead, e->device->openings.slowest_ns);
         *ret_open = ns_sub(first, MIN(lead, room) + spread);
         *ret_close = MIN(*ret_open + most, last + spread + FORECAST_LATE_NS);
         return true;
@@ -219,19 +264,26 @@ static void device_yield(Device *d, int below) {
 void forecast_turn(Device *d, uint64_t now) {
         uint64_t next = NSEC_INFINITY, open, close;
         int below = POLICY_LEVEL_NONE;
+        bool opens = false;
         const Entity *e;
 
+        if (d->forecast_opens && now >= d->forecast_at)
+                openings_begin(&d->openings, d->forecast_at, now);
         if (device_forecasts(d))
                 DL_FOREACH2(d->forecasts, e, forecast.after) {
                         if (!may_have_others_yield(e) || !window_of(e, now, &open, &close))
                                 continue;
                         if (now >= open)
                                 below = MAX(below, e->settings.priority);
-                        next = MIN(next, now >= open ? close : open);
+                        uint64_t at = now >= open ? close : open;
+                        if (at < next)
+                                opens = now < open;
+                        next = MIN(next, at);
                 }
         if (below != d->yields_below)
                 device_yield(d, below);
         d->forecast_at = next;
+        d->forecast_opens = opens;
         d->forecast_hold_ns = d->costs.hold_ns;
         d->forecast_stale = false;
 }

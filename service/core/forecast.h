@@ -11,13 +11,18 @@
  *   - Learning: the gaps between the moments at which an entity became ready. A gap of several periods, where visits
  *     were left out, counts as so many of its parts. Of the last FORECAST_GAPS gaps, the FORECAST_ODD longest and as
  *     many of the shortest are dropped; the median of the others is the period, and the farthest from it says how exact
- *     it is. A moment within FORECAST_PERIOD_MIN_NS of the one before belongs to the same visit. A job that is late
- *     once may come by its former beat again, or a period after that visit: both are expected.
+ *     it is. A moment within FORECAST_PERIOD_MIN_NS of the visit's first one belongs to the same visit, and so does
+ *     one after a pause below FORECAST_PAUSE_NS: a stream of launches comes only once. A job that is late once may
+ *     come by its former beat again, or a period after that visit: both are expected.
  *   - The window: it begins as long before the due time as it takes to stop a running entity, or until launches in
  *     flight have ended, and is at most 1/FORECAST_PART of the period. Where launches in flight take longer than that
  *     allows, it does not wait for them. Where stopping does, it begins as early as is allowed: the first stops of a
  *     process take several times as long as the later ones. There is none for an entity whose moments are too inexact
  *     for that. It waits FORECAST_LATE_NS longer for an entity that is late, if the limit allows that.
+ *   - How long it takes from the time at which a window should begin until all that it stops is off the device, varies:
+ *     the service and the stopped processes sleep, and wake up late by a tenth of a millisecond, or by two where a
+ *     hypervisor has taken the CPU away. So within the same limit a window begins as early as the slowest of the last
+ *     FORECAST_OPENINGS asks for. What a client says of its part counts up to COSTS_SPREAD times the device's estimate.
  *   - In the window, entities of lower priority yield: they are held, as far as the ladder chooses. It ends when
  *     the entity comes, and there is no other window before that.
  *
@@ -45,10 +50,12 @@
 #define FORECAST_LATE_NS       (2 * NSEC_PER_MSEC)
 #define FORECAST_PERIOD_MIN_NS (5 * NSEC_PER_MSEC)
 #define FORECAST_PERIOD_MAX_NS (2 * NSEC_PER_SEC)
+#define FORECAST_PAUSE_NS      (500 * NSEC_PER_USEC)
 #define FORECAST_MARGIN_NS     (100 * NSEC_PER_USEC)
 #define FORECAST_PART          10U
 #define FORECAST_MAX           16U
 #define FORECAST_DRAINS        16U
+#define FORECAST_OPENINGS      128U
 #define FORECAST_HINT_NS       (300 * NSEC_PER_USEC)
 #define FORECAST_HINT_MAX_NS   (2 * NSEC_PER_SEC) /* no hint reaches further */
 
@@ -60,6 +67,7 @@ typedef struct Forecast {
         uint64_t gaps[FORECAST_GAPS];
         unsigned n, next;
         uint64_t came_at; /* 0: never */
+        uint64_t left_at; /* when it was idle last */
         uint64_t period_ns, spread_ns;
         uint64_t due_at, due_last;     /* from when until when it is due again, plus or minus spread_ns; 0: not known */
         uint64_t beat_at;              /* when it is due by its beat; 0: not known */
@@ -72,15 +80,27 @@ typedef struct Forecast {
         Entity *before, *after;
 } Forecast;
 
+/* How long the last windows of a device took, from when they should begin until what they stop was off the device. */
+typedef struct Openings {
+        uint64_t took_ns[FORECAST_OPENINGS];
+        unsigned newest;
+        uint64_t slowest_ns;           /* the longest of them */
+        uint64_t planned_at, began_at; /* of the newest */
+} Openings;
+
 /* Learns a gap. Returns whether there is a period now, and the period and its spread in ns. Pure. */
 bool forecast_learn(Forecast *f, uint64_t gap_ns, uint64_t *ret_period_ns, uint64_t *ret_spread_ns);
 
-/* Called when launches that were in flight when their queue was held have ended, after `ns`. The device's estimate is
- * the longest of late: a shorter time lowers it by 1/FORECAST_DRAINS of the difference. */
-void forecast_drained(Device *d, uint64_t ns);
+/* Called when launches that were in flight when their queue was held at `held_at` have ended, after `ns`. The device's
+ * estimate is the longest of late: a shorter time lowers it by 1/FORECAST_DRAINS of the difference. */
+void forecast_drained(Device *d, uint64_t held_at, uint64_t ns);
 
-/* Called when the entity became ready. */
+/* Called when a queue that was told to stop at `ordered_at` had obeyed after `took_ns`, by its client's word. */
+void forecast_stopped(Device *d, uint64_t ordered_at, uint64_t took_ns);
+
+/* Called when the entity became ready, and when it became idle. */
 void forecast_came(Entity *e, uint64_t at);
+void forecast_left(Entity *e, uint64_t at);
 
 /* Called when the queue's client has written another hint, PageSlot.expected_ns. */
 void forecast_heard(Queue *q, uint64_t at);

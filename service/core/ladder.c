@@ -395,6 +395,8 @@ static void learn(Queue *q, uint32_t wake_ns, uint32_t call_ns) {
                 return;
         costs_vote_learn(&d->votes, q->vote, queue_holds(q), sum, elapsed, now_ns());
         d->costs = costs_votes(&d->votes);
+        if (queue_holds(q))
+                forecast_stopped(d, q->ordered_ns, MIN(sum, elapsed));
 }
 
 void ladder_queue_gone(Queue *q) {

@@ -76,7 +76,7 @@ void tail_end_of(Client *c) {
 void tail_drained(Queue *q, uint64_t at) {
         if (!q->tail)
                 return;
-        forecast_drained(q->device, ns_sub(at, q->tail_at));
+        forecast_drained(q->device, q->tail_at, ns_sub(at, q->tail_at));
         tail_end(q, at);
 }
 

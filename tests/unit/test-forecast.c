@@ -201,7 +201,8 @@ static void test_launches_in_flight(void **state) {
         uint64_t plain = visit_behind(&t, due, drain_ns);
 
         assert_in_range(plain, FORECAST_MARGIN_NS - 2 * STEP_NS, 2 * FORECAST_MARGIN_NS);
-        assert_in_range(visit_behind(&t, due += PERIOD_NS, drain_ns), drain_ns, drain_ns + plain + 2 * STEP_NS);
+        /* With the steps of this clock the service is late by up to one, and begins so much earlier. */
+        assert_in_range(visit_behind(&t, due += PERIOD_NS, drain_ns), drain_ns, drain_ns + plain + 3 * STEP_NS);
 
         /* One shorter drain changes little; many do. */
         assert_true(visit_behind(&t, due += PERIOD_NS, short_ns) > drain_ns);
@@ -213,6 +214,68 @@ static void test_launches_in_flight(void **state) {
         /* Longer than a tenth of the period: the window is that of unknown drains. */
         (void) visit_behind(&t, due += PERIOD_NS, 2 * PERIOD_NS / FORECAST_PART);
         assert_in_range(visit_behind(&t, due += PERIOD_NS, drain_ns), plain - 2 * STEP_NS, plain + 2 * STEP_NS);
+        two_done(&t);
+}
+
+/* Makes a visit. Returns how long before it the low one was held. */
+static uint64_t visit_held(const Two *t, uint64_t due) {
+        uint64_t since = pass_until(t, due);
+
+        assert_true(since > 0);
+        visit(t);
+        return due - since;
+}
+
+static void assert_early(const Two *t, uint64_t due, uint64_t lead_ns) {
+        uint64_t early = visit_held(t, due) - FORECAST_MARGIN_NS;
+
+        assert_in_range(early, lead_ns - 2 * STEP_NS, lead_ns + 2 * STEP_NS);
+}
+
+/* The service wakes up `late_ns` after the time at which the window should begin. */
+static void assert_early_when_late(const Two *t, uint64_t due, uint64_t lead_ns, uint64_t late_ns) {
+        (void) pass_until(t, due - PERIOD_NS / 2);
+        for (uint64_t until = t->d->forecast_at + late_ns; now_ns() < until;)
+                own_clock_pass(STEP_NS);
+        assert_false(held(t->l));
+        assert_early(t, due, lead_ns - late_ns);
+}
+
+static void stopped(const Two *t, uint64_t ordered_at, uint64_t took_ns) {
+        forecast_stopped(t->d, ordered_at, took_ns);
+        device_touch(t->d);
+        arbiter_flush(t->m);
+}
+
+/* What frees the device in a window took longer than usual, by a late service and a slow process: the next windows
+ * begin so much earlier. */
+static void test_slow_opening(void **state) {
+        Two t = two_make(0);
+        uint64_t hold_ns = 400 * NSEC_PER_USEC, plain = hold_ns + hold_ns / 4, late_ns = 200 * NSEC_PER_USEC;
+        uint64_t due = visit_regularly(&t, FORECAST_GAPS + 1);
+        const Openings *o = &t.d->openings;
+
+        t.d->costs.hold_ns = hold_ns;
+        device_touch(t.d);
+        arbiter_flush(t.m);
+        assert_early(&t, due, plain);
+        assert_early_when_late(&t, due += PERIOD_NS, plain, late_ns);
+        assert_early(&t, due += PERIOD_NS, plain);
+
+        /* Orders of other times say nothing. */
+        stopped(&t, o->began_at - 1, plain);
+        stopped(&t, o->began_at + FORECAST_MARGIN_NS + 1, plain);
+        assert_early(&t, due += PERIOD_NS, plain);
+
+        assert_early_when_late(&t, due += PERIOD_NS, plain, late_ns);
+        stopped(&t, o->began_at, plain);
+        for (unsigned i = 1; i < FORECAST_OPENINGS; i++)
+                assert_early(&t, due += PERIOD_NS, late_ns + plain);
+        assert_early(&t, due += PERIOD_NS, plain);
+
+        /* A process that says too much of itself. */
+        stopped(&t, o->began_at, NSEC_PER_SEC);
+        assert_early(&t, due += PERIOD_NS, COSTS_SPREAD * hold_ns);
         two_done(&t);
 }
 
@@ -229,6 +292,30 @@ static void test_visits_of_many_launches(void **state) {
                 }
         }
         assert_true(pass_until(&t, due) > 0);
+        two_done(&t);
+}
+
+/* A stream of launches is one visit, however long it is: nothing is due while it goes on, and its begin has a period.
+ */
+static void test_streams(void **state) {
+        Two t = two_make(0);
+        uint64_t due = now_ns();
+
+        for (unsigned i = 0; i <= 2 * FORECAST_GAPS; i++, due += PERIOD_NS) {
+                assert_true(pass_until(&t, due) > 0 || i <= FORECAST_GAPS);
+                for (unsigned k = 0; k < 10; k++) {
+                        visit(&t);
+                        (void) pass_until(&t, now_ns() + 200 * NSEC_PER_USEC);
+                }
+                assert_int_equal(t.h->entity->forecast.came_at / NSEC_PER_MSEC, due / NSEC_PER_MSEC);
+        }
+        assert_in_range(t.h->entity->forecast.period_ns, PERIOD_NS - STEP_NS, PERIOD_NS + STEP_NS);
+
+        for (unsigned k = 0; k < 200; k++) {
+                visit(&t);
+                (void) pass_until(&t, now_ns() + 200 * NSEC_PER_USEC);
+                assert_true(t.d->forecast_at == NSEC_INFINITY || k * WORK_NS < 2 * PERIOD_NS);
+        }
         two_done(&t);
 }
 
@@ -252,6 +339,20 @@ static void test_hint(void **state) {
 
         /* A hint counts once. */
         assert_int_equal(pass_until(&t, now_ns() + 100 * NSEC_PER_MSEC), 0);
+
+        /* Also one for the next part of the same visit. */
+        for (unsigned k = 0; k < 20; k++) {
+                visit(&t);
+                own_clock_pass(100 * NSEC_PER_USEC);
+        }
+        uint64_t came_at = t.h->entity->forecast.came_at;
+        at = now_ns() + 300 * NSEC_PER_USEC;
+        expect(&t, at);
+        assert_int_equal(t.h->entity->forecast.hinted_at, at);
+        (void) pass_until(&t, at);
+        visit(&t);
+        assert_int_equal(t.h->entity->forecast.came_at, came_at);
+        assert_int_equal(t.h->entity->forecast.hinted_at, 0);
 
         /* The hold ends when the launch does not come. */
         at = now_ns() + 50 * NSEC_PER_MSEC;
@@ -362,7 +463,9 @@ int main(void) {
                         cmocka_unit_test(test_late_once),
                         cmocka_unit_test(test_lead),
                         cmocka_unit_test(test_launches_in_flight),
+                        cmocka_unit_test(test_slow_opening),
                         cmocka_unit_test(test_visits_of_many_launches),
+                        cmocka_unit_test(test_streams),
                         cmocka_unit_test(test_hint),
                         cmocka_unit_test(test_hints_that_lie),
                         cmocka_unit_test(test_nobody_else_yields),
