@@ -198,9 +198,9 @@ class Within(Scratch):
         os.mkfifo(fifo)
         done = self.run_with(SOURCE / "tests/lib/within", "0.5", "sh", "-c", f"cat {fifo} & cat {fifo}; echo never")
         self.assertEqual(done.returncode, 124)
-        self.assertTrue(done.stdout.startswith("--- not ended after 0.5 s\n"), done.stdout)
-        self.assertEqual(len(re.findall(rf"^--- [0-9]+: cat {re.escape(str(fifo))}$", done.stdout, re.M)), 2)
-        self.assertRegex(done.stdout, r"(?m)^#\d+ .* (__)?open(64)?")
+        self.assertTrue(done.stderr.startswith("--- not ended after 0.5 s\n"), done.stderr)
+        self.assertEqual(len(re.findall(rf"^--- [0-9]+: cat {re.escape(str(fifo))}$", done.stderr, re.M)), 2)
+        self.assertRegex(done.stderr, r"(?m)^#\d+ .* (__)?open(64)?")
 
 
 class InstallPackages(Scratch):
