@@ -15,21 +15,71 @@ typedef struct Begun {
         uint32_t timed;
         bool rides;
         uint32_t ride;
+        bool ends; /* it may have been uncounted, or not */
         const void *frame;
 } Begun;
 
 /* Initial-exec TLS, because dynamic TLS is allocated on first use, which may be in a signal handler. */
 static _Thread_local Begun records[CUDA_BEGUN] __attribute__((tls_model("initial-exec")));
 _Thread_local uint32_t cuda_n_begun __attribute__((tls_model("initial-exec")));
+_Thread_local CudaCounting cuda_counting __attribute__((tls_model("initial-exec")));
 
-static XschedQueue *record_free(Begun *b) {
-        XschedQueue *xq = TAKE_PTR(b->xq);
-
-        if (xq)
-                cuda_n_begun--;
+/* A jump in between leaves `cuda_n_begun` too high, never too low. */
+static void record_free(Begun *b) {
+        if (!b->xq)
+                return;
+        b->xq = NULL;
         atomic_signal_fence(memory_order_seq_cst);
-        return xq;
+        cuda_n_begun--;
 }
+
+/* --- launches of which it is not known whether they are counted --- */
+
+static void unsure(CudaQueue *q, XschedQueue *xq) {
+        if (q->xq != xq)
+                return;
+        atomic_fetch_add(&q->n_unsure, 1);
+        xsched_queue_look(xq);
+}
+
+static bool nothing_else_flies(const CudaQueue *q) {
+        return q->xq && q->seq == q->done_seq && q->n_marks == 0 && cuda_ride_count(&q->ride) == 0 && q->n_drains == 0;
+}
+
+void cuda_begun_settle_now(CudaQueue *q) {
+        if (!nothing_else_flies(q))
+                return;
+        for (uint32_t n = atomic_exchange(&q->n_unsure, 0); n > 0; n--)
+                xsched_queue_drained(q->xq); /* does nothing where nothing is counted */
+}
+
+/* A launch that is counted and has no number yet looks the same, but not twice. */
+bool cuda_begun_settle(CudaQueue *q) {
+        if (likely(atomic_load_explicit(&q->n_unsure, memory_order_relaxed) == 0))
+                return true;
+        if (nothing_else_flies(q) && q->unsure_seq == q->seq) {
+                cuda_begun_settle_now(q);
+                q->unsure_seq = UINT64_MAX;
+                return true;
+        }
+        q->unsure_seq = nothing_else_flies(q) ? q->seq : UINT64_MAX;
+        return false;
+}
+
+void cuda_begun_counting_slow(const void *frame) {
+        CudaCounting *c = &cuda_counting;
+        XschedQueue *xq = c->xq;
+
+        if (!xq || (uintptr_t) c->frame > (uintptr_t) frame || cuda_on_other_stack())
+                return;
+        c->xq = NULL;
+        for (size_t i = 0; i < CUDA_BEGUN; i++)
+                if (records[i].xq == xq && records[i].frame == c->frame)
+                        return; /* it has been noted */
+        unsure(c->queue, xq);
+}
+
+/* --- records --- */
 
 /* The queue may have another stream by now; what was counted for the former one ended with that. Without the lock it is
  * left for the next time: the jump may have come out of the lock. */
@@ -38,29 +88,39 @@ static void take_back(Begun *b) {
 
         if (b->rides) {
                 uint32_t ride = b->ride;
-                if (record_free(b))
-                        cuda_ride_end(&q->ride, ride, 0, false);
+                record_free(b);
+                cuda_ride_end(&q->ride, ride, 0, false);
                 return;
         }
         if (!CUDA_QUEUE_LOCK(q))
                 return;
-        bool same = q->generation == b->generation && q->xq == b->xq;
+        XschedQueue *xq = b->xq;
+        bool same = q->generation == b->generation && q->xq == xq;
         if (same && b->timed < CUDA_TIMED)
                 q->timed[b->timed].used = false;
-        XschedQueue *xq = record_free(b);
         cuda_queue_unlock(q);
-        if (same && xq)
+        bool ended = b->ends;
+        if (ended)
+                unsure(q, xq);
+        b->ends = true;
+        atomic_signal_fence(memory_order_seq_cst);
+        if (same && !ended)
                 xsched_queue_complete(xq, 1, 0);
+        record_free(b);
 }
 
 void cuda_begun_look_slow(const void *frame) {
         PROTECT_ERRNO;
+        uint32_t n = 0;
 
         if (cuda_on_other_stack())
                 return;
-        for (size_t i = 0; i < CUDA_BEGUN; i++)
+        for (size_t i = 0; i < CUDA_BEGUN; i++) {
                 if (records[i].xq && (uintptr_t) records[i].frame <= (uintptr_t) frame)
                         take_back(&records[i]);
+                n += records[i].xq != NULL;
+        }
+        cuda_n_begun = n;
 }
 
 static uint32_t note(CudaQueue *q, XschedQueue *xq, const void *frame, bool rides, uint32_t ride) {
@@ -73,17 +133,22 @@ static uint32_t note(CudaQueue *q, XschedQueue *xq, const void *frame, bool ride
                 b->timed = CUDA_TIMED;
                 b->rides = rides;
                 b->ride = ride;
+                b->ends = false;
                 b->frame = frame;
+                cuda_n_begun++;
                 atomic_signal_fence(memory_order_seq_cst);
                 b->xq = xq;
-                cuda_n_begun++;
                 return i;
         }
         return CUDA_BEGUN;
 }
 
 uint32_t cuda_begun_note(CudaQueue *q, XschedQueue *xq, const void *frame) {
-        return note(q, xq, frame, false, 0);
+        uint32_t i = note(q, xq, frame, false, 0);
+
+        atomic_signal_fence(memory_order_seq_cst);
+        cuda_begun_passed(frame);
+        return i;
 }
 
 uint32_t cuda_begun_note_ride(CudaQueue *q, XschedQueue *xq, const void *frame, uint32_t ride) {
@@ -99,7 +164,14 @@ bool cuda_begun_is_there(uint32_t index, const XschedQueue *xq) {
         return index >= CUDA_BEGUN || records[index].xq == xq;
 }
 
-void cuda_begun_end(uint32_t index) {
+void cuda_begun_ends(uint32_t index) {
         if (index < CUDA_BEGUN)
-                (void) record_free(&records[index]);
+                records[index].ends = true;
+        atomic_signal_fence(memory_order_seq_cst);
+}
+
+void cuda_begun_end(uint32_t index) {
+        atomic_signal_fence(memory_order_seq_cst);
+        if (index < CUDA_BEGUN)
+                record_free(&records[index]);
 }

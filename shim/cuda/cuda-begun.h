@@ -9,13 +9,51 @@
  * ever, and hold others back. So each thread has records of its launches, by their frames. A record whose frame is gone
  * is taken back when the thread launches or waits for the next time. Stacks grow down, so the frame of a launch that is
  * still being made, which a handler has interrupted, is at a higher address.
+ *
+ * A jump out of the call that counts, or right behind it, leaves open whether the launch is counted; so does one out of
+ * the end of a launch. Once nothing else of the queue is in flight, one too many can only be such a one, and is ended.
  */
 
 #include "shim/cuda/cuda-queue.h"
 
 #define CUDA_BEGUN 4U /* launches of a thread that are made at a time: handlers nest */
 
-/* Notes a launch. Returns the record's index; CUDA_BEGUN: there is none free. */
+/* A launch that is being counted at the gate, or not. */
+typedef struct CudaCounting {
+        XschedQueue *xq; /* NULL: none is */
+        CudaQueue *queue;
+        const void *frame;
+} CudaCounting;
+
+extern _hidden_ _Thread_local CudaCounting cuda_counting __attribute__((tls_model("initial-exec")));
+
+/* Ends a launch that was left while it was being counted. */
+void cuda_begun_counting_slow(const void *frame);
+static inline void cuda_begun_look_counting(const void *frame) {
+        if (unlikely(cuda_counting.xq != NULL))
+                cuda_begun_counting_slow(frame);
+}
+
+/* A launch is about to be counted. One that a handler makes meanwhile goes without. */
+static inline void cuda_begun_counts(CudaQueue *q, XschedQueue *xq, const void *frame) {
+        cuda_begun_look_counting(frame);
+        if (unlikely(cuda_counting.xq != NULL))
+                return;
+        cuda_counting.queue = q;
+        cuda_counting.frame = frame;
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);
+        cuda_counting.xq = xq;
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
+/* It was not counted. */
+static inline void cuda_begun_passed(const void *frame) {
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);
+        if (likely(cuda_counting.frame == frame))
+                cuda_counting.xq = NULL;
+}
+
+/* Notes a launch that was counted. Returns the record's index; CUDA_BEGUN: there is none free. */
 uint32_t cuda_begun_note(CudaQueue *q, XschedQueue *xq, const void *frame);
 
 /* The same for a launch on a ride: cuda_ride_begin(). */
@@ -28,8 +66,14 @@ void cuda_begun_set_timed(uint32_t index, uint32_t timed);
  * left. */
 bool cuda_begun_is_there(uint32_t index, const XschedQueue *xq);
 
-/* The launch has been counted, or will not be. */
+/* Around the step in which the launch is taken over from its record, or is reported complete. */
+void cuda_begun_ends(uint32_t index);
 void cuda_begun_end(uint32_t index);
+
+/* Ends what is counted too many, when nothing else is in flight, and was not a moment ago; cuda_begun_settle_now():
+ * when nothing else is. The former returns whether nothing of the kind is left. Under the queue's lock. */
+bool cuda_begun_settle(CudaQueue *q);
+void cuda_begun_settle_now(CudaQueue *q);
 
 /* Takes back launches that were left. `frame`: of the caller. */
 void cuda_begun_look_slow(const void *frame);

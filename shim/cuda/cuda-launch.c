@@ -17,19 +17,18 @@
 
 #define SAME_LONGEST 8U /* rides for which a longest kind counts */
 
-/* `wait`: no launch of this thread is being made. */
+/* `wait`: no launch of this thread was being made before. */
 static _noinline_ void launch_track(const CudaWork *w, CudaQueue *q, XschedQueue *xq, uint64_t kind, const void *frame,
                 bool wait, CudaLaunch *ret) {
         PROTECT_ERRNO;
 
-        if (wait)
-                cuda_track_look_for_left(frame);
         ret->xq = xq;
+        ret->begun = cuda_begun_note(q, xq, frame);
+        ret->queue = q;
+        cuda_capture_look_back(frame);
         ret->kind = kind ?: launch_kind(w->what, w->blocks);
         if (kind == 0)
                 ret->limit = cuda_bound_limit(q, ret->kind);
-        ret->begun = cuda_begun_note(q, xq, frame);
-        ret->queue = q;
         if (!wait)
                 return;
         ret->timed = cuda_sample_begin(q, ret->stream, ret->kind);
@@ -83,15 +82,20 @@ static void launch_begin(const CudaWork *w, bool wait, CudaLaunch *ret) {
         /* With tracked launches in flight the bound comes first, and then the gate: a launch that the gate has let
          * through must not wait. */
         uint64_t kind = 0;
+        if (wait)
+                cuda_begun_look(frame);
         if (unlikely(atomic_load_explicit(&q->in_flight, memory_order_relaxed) > 0)) {
                 kind = launch_kind(w->what, w->blocks);
                 ret->limit = cuda_bound_limit(q, kind);
         }
+        cuda_begun_counts(q, xq, frame);
         int r = !wait                                                       ? xsched_queue_begin_nowait(xq)
                         : kind != 0 && cuda_bound_is_reached(q, ret->limit) ? cuda_bound_begin(q, kind)
                                                                             : xsched_queue_begin(xq);
-        if (likely(r != XSCHED_TRACKED))
+        if (likely(r != XSCHED_TRACKED)) {
+                cuda_begun_passed(frame);
                 return;
+        }
 
         launch_track(w, q, xq, kind, frame, wait, ret);
 }
@@ -106,6 +110,7 @@ void cuda_launch_begin_nowait(const CudaWork *w, CudaLaunch *ret) {
 
 /* Called under the queue's lock. */
 static bool launch_count(CudaQueue *q, const CudaLaunch *l, uint64_t expected) {
+        cuda_begun_ends(l->begun);
         q->seq++;
         cuda_begun_end(l->begun); /* from here on queue_mend() ends it */
         cuda_track_numbered(q, 1, expected);
@@ -183,8 +188,9 @@ void cuda_launch_end_slow(CudaLaunch *l, CudaResult result) {
         PROTECT_ERRNO;
         if (unlikely(!CUDA_TRACK_LOCK(q))) {
                 if (cuda_begun_is_there(l->begun, l->xq)) {
-                        cuda_begun_end(l->begun);
+                        cuda_begun_ends(l->begun);
                         xsched_queue_complete(l->xq, 1, 0);
+                        cuda_begun_end(l->begun);
                 }
                 return;
         }
@@ -201,7 +207,8 @@ void cuda_launch_end_slow(CudaLaunch *l, CudaResult result) {
         if (counts)
                 xsched_queue_look(l->xq);
         else if (is_there) {
-                cuda_begun_end(l->begun);
+                cuda_begun_ends(l->begun);
                 xsched_queue_complete(l->xq, 1, 0);
+                cuda_begun_end(l->begun);
         }
 }

@@ -64,6 +64,7 @@ typedef struct CudaQueue {
         uint32_t n_ended;     /* drains whose mark was reached, to be reported */
         uint64_t generation;  /* of the record */
         uint64_t seq, done_seq, marked_seq;
+        uint32_t n_moving;    /* launches whose count and number are being changed together */
         uint64_t unknown_seq; /* the newest launch of unknown time */
         CudaMark marks[CUDA_MARKS];
         uint32_t head, n_marks;
@@ -75,6 +76,8 @@ typedef struct CudaQueue {
         uint64_t unmarked_ns; /* device time of the launches since the newest mark */
 
         _Atomic uint32_t drain_requests; /* to be added to n_drains */
+        _Atomic uint32_t n_unsure;       /* launches that may be counted, and are not made: cuda-begun.h */
+        uint64_t unsure_seq;             /* `seq` when nothing else was in flight; UINT64_MAX: not seen */
         _Atomic uint32_t leaves;         /* how many calls are about to destroy its context: nothing is asked */
         CudaRide ride;
 

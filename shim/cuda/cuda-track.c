@@ -52,9 +52,16 @@ static void queue_number_rides(CudaQueue *q) {
         uint64_t ns;
         uint32_t n = q->xq ? cuda_ride_take(&q->ride, &ns) : 0;
 
-        if (n == 0 || xsched_queue_join(q->xq, n) != XSCHED_TRACKED)
+        if (n == 0)
                 return;
-        q->seq += n;
+        q->n_moving = n;
+        atomic_signal_fence(memory_order_seq_cst);
+        bool tracked = xsched_queue_join(q->xq, n) == XSCHED_TRACKED;
+        q->seq += tracked ? n : 0;
+        atomic_signal_fence(memory_order_seq_cst);
+        q->n_moving = 0;
+        if (!tracked)
+                return;
         cuda_track_numbered(q, n, ns);
         q->to_sample -= MIN(q->to_sample, n);
         cuda_track_tell(q);
@@ -88,6 +95,8 @@ static void queue_done(CudaQueue *q, uint64_t complete) {
                 xsched_queue_drained(q->xq);
         if (n == 0)
                 return;
+        q->n_moving = n;
+        atomic_signal_fence(memory_order_seq_cst);
         q->done_seq = seq;
         if (seq == q->seq) {
                 q->unmarked_ns = 0;
@@ -99,6 +108,8 @@ static void queue_done(CudaQueue *q, uint64_t complete) {
         atomic_store(&q->grace, 0);
         cuda_track_tell(q);
         queue_complete(q, n, sampled_ns, n_sampled);
+        atomic_signal_fence(memory_order_seq_cst);
+        q->n_moving = 0;
 }
 
 /* Ends drains that have no mark. */
@@ -121,6 +132,7 @@ static void queue_mend(CudaQueue *q) {
         q->left = false;
         q->gone |= atomic_load(&q->dropped);
         atomic_store(&q->in_flight, (uint32_t) (q->seq - q->done_seq));
+        atomic_fetch_add(&q->n_unsure, TAKE_GENERIC(q->n_moving, 0U));
         if (q->xq)
                 queue_lose(q);
 }
@@ -187,6 +199,7 @@ void cuda_track_unlock(CudaQueue *q) {
         XschedQueue *last = NULL;
 
         if (q->gone && q->xq && queue_is_quiet(q)) {
+                cuda_begun_settle_now(q);
                 last = TAKE_PTR(q->xq);
                 if (!q->lost && !cuda_has_ended())
                         cuda_mark_free_all(q);
@@ -220,7 +233,7 @@ static bool try_harvest(CudaQueue *q, const XschedQueue *xq, bool *ret_more) {
         /* A record that was freed meanwhile may be another queue's by now. */
         if (q->xq && (!xq || q->xq == xq)) {
                 queue_harvest(q, true, true);
-                *ret_more = !queue_is_quiet(q);
+                *ret_more = !queue_is_quiet(q) || !cuda_begun_settle(q);
         }
         cuda_track_unlock(q);
         return true;
@@ -230,9 +243,10 @@ static bool try_harvest(CudaQueue *q, const XschedQueue *xq, bool *ret_more) {
 static void track_last_look(CudaQueue *q) {
         queue_number_rides(q);
         cuda_ride_reset(&q->ride);
-        if (q->xq && !cuda_has_ended())
+        if (q->xq && !cuda_has_ended()) {
                 queue_harvest(q, true, true);
-        else if (q->xq) {
+                cuda_begun_settle_now(q);
+        } else if (q->xq) {
                 for (uint32_t i = 0; i < q->n_marks; i++)
                         q->n_drains += TAKE_GENERIC(cuda_mark_at(q, i)->drains, 0U);
                 (void) cuda_drains_take(q);
@@ -385,6 +399,7 @@ void cuda_track_left_context(CudaContext context, bool destroyed) {
 
 void cuda_track_look_for_left(const void *frame) {
         cuda_capture_look_back(frame);
+        cuda_begun_look_counting(frame);
         cuda_begun_look(frame);
 }
 

@@ -3,8 +3,8 @@
 /*
  * A program that uses CUDA in all the ways that programs do, and prints the results
  *
- * app linked|dlsym|proc [CASE...|locks]: how it finds the launching functions: as symbols that it is linked with, by
- * dlsym() on the handle of libcuda, or by cuGetProcAddress(). What it prints is the same natively and under the
+ * app linked|dlsym|proc [CASE...|locks|steps]: how it finds the launching functions: as symbols that it is linked with,
+ * by dlsym() on the handle of libcuda, or by cuGetProcAddress(). What it prints is the same natively and under the
  * layer. The file that TEST_COUNTERS names gets how many launches there were by libcuda's own count, and how many the
  * layer counted.
  *
@@ -521,6 +521,8 @@ int main(int argc, char **argv) {
         }
         if (argc == 3 && strcmp(argv[2], "locks") == 0)
                 case_locks();
+        if (argc == 3 && strcmp(argv[2], "steps") == 0)
+                case_steps();
         report();
         return 0;
 }

@@ -50,6 +50,9 @@ void case_left(void);
 void leave_one(FakeStream s, uint64_t p);
 void case_locks(void); /* needs jump-at-locks.c */
 
+/* app-steps.c */
+void case_steps(void);
+
 /* app-captures.c */
 void case_captures(void);
 void case_capturers(void);

@@ -190,6 +190,21 @@ class Changes(unittest.TestCase):
                 self.assertEqual((r["excess"], r["outstanding"]), (0, 0), r)
                 self.assertEqual(r["joined"] > 0, us == "2", r)
 
+    @unittest.skipIf(LINKED, "breakpoints are set in the layer's file")
+    def test_jumps_at_each_step(self):
+        """The same at each single instruction of the layer: none counts a launch for ever, or reports one twice."""
+        fake = {"XSCHED_FAKE": "track", "XSCHED_FAKE_REPORT": self.report}
+        for us in ("200", "2"):
+            env = environment(LAYER, libraries=[FAKES], FAKE_CUDA_EACH_US=us, **fake)
+            with self.subTest(us):
+                output, _ = self.run_app(env, "proc", "steps")
+                jumps = [int(n) for n in output.split()]
+                self.assertEqual(len(jumps), 4)
+                self.assertGreater(min(jumps), 100)
+                r = numbers(self.report)
+                self.assertEqual((r["excess"], r["outstanding"]), (0, 0), r)
+                self.assertEqual(r["joined"] > 0, us == "2", r)
+
     @unittest.skipIf(LINKED, "nothing can be preloaded before a sanitizer")
     def test_beside_somebody_else(self):
         """Beside another library that shares GPUs, nothing is held, whatever the verdict, and the other library sees
