@@ -12,7 +12,6 @@
 #include "shim/opencl/opencl-close.h"
 #include "shim/opencl/opencl-device.h"
 #include "shim/opencl/opencl-launch.h"
-#include "shim/opencl/opencl-limit.h"
 #include "shim/opencl/opencl-own.h"
 #include "shim/opencl/opencl-thread.h"
 #include "shim/opencl/opencl-track.h"
@@ -140,37 +139,12 @@ bool opencl_queue_released(cl_command_queue handle) {
         return pinned;
 }
 
-/* A thread of the application that is looking at the queue meanwhile goes on, and ends its part itself. */
-static void queue_forget(OpenclQueue *q) {
-        uint32_t n_done = 0, n_drains = 0;
-
-        (void) pthread_mutex_lock(&q->lock);
-        for (size_t i = q->head; !q->harvesting && i < q->n; i++) {
-                n_done += !q->tracked[i].drain && !q->tracked[i].point;
-                n_drains += q->tracked[i].drain;
-        }
-        if (!q->harvesting) {
-                if (q->n > q->head)
-                        atomic_fetch_sub(&opencl_n_busy, 1);
-                q->head = q->n = 0;
-                atomic_store(&q->n_tracked, 0);
-                atomic_store(&q->flying_ns, 0);
-        }
-        (void) pthread_mutex_unlock(&q->lock);
-
-        for (uint32_t i = 0; i < n_drains; i++)
-                xsched_queue_drained(q->xq);
-        if (n_done > 0)
-                xsched_queue_complete(q->xq, n_done, 0);
-        opencl_limit_progress(q);
-}
-
 void opencl_queue_forget_all(void) {
         OpenclTable *t = opencl_table_forget();
 
         for (size_t i = 0; i <= t->mask; i++) {
                 OpenclQueue *q = atomic_load(&t->entries[i].queue);
                 if (q)
-                        queue_forget(q);
+                        opencl_track_forget(q);
         }
 }

@@ -76,7 +76,7 @@ static void queue_reset(OpenclQueue *q) {
         q->handle = NULL;
         q->head = q->n = 0;
         q->last_seq = q->done_seq = q->unsafe_seq = q->known_seq = 0;
-        q->harvesting = q->again = q->waited = false;
+        q->harvesting = q->again = q->waited = q->forgotten = false;
         q->measured_since_ns = q->started_ns = q->looked_ns = 0;
         atomic_store(&q->head_since_ns, 0);
         q->n_above = q->n_held = 0;

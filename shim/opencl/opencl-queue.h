@@ -75,6 +75,7 @@ struct OpenclQueue {
         bool callbacks_prompt;       /* a CPU device, whose runtime calls back at once */
         bool callbacks_spin;         /* each callback takes a CPU for long, so none is requested (opencl-sentinel.h) */
         bool harvesting, again;
+        bool forgotten; /* no loader is left: nobody learns of ends, so nothing more is tracked */
 
         /* Tracked launches, oldest first, from `head` on. Under `lock`, except that only the harvester removes. No
          * native function is ever called with the lock held: runtimes call back with locks of their own. */

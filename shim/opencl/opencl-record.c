@@ -34,7 +34,7 @@ static bool reserve(OpenclQueue *q) {
 }
 
 bool opencl_record_push(OpenclQueue *q, cl_event event, const OpenclTrack *t) {
-        if (!reserve(q))
+        if (q->forgotten || !reserve(q))
                 return false;
 
         bool in_order = atomic_load_explicit(&q->in_order, memory_order_relaxed);

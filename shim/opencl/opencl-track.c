@@ -261,7 +261,36 @@ static void harvest(OpenclQueue *q, uint64_t seq, size_t max_rounds, bool waited
         q->harvesting = false;
         if (q->again)
                 xsched_queue_look(q->xq);
+        bool forgotten = q->forgotten;
         (void) pthread_mutex_unlock(&q->lock);
+        if (unlikely(forgotten))
+                opencl_track_forget(q);
+}
+
+/* A thread that is looking at the queue meanwhile ends its part, and calls this then. */
+void opencl_track_forget(OpenclQueue *q) {
+        uint32_t n_done = 0, n_drains = 0;
+
+        (void) pthread_mutex_lock(&q->lock);
+        q->forgotten = true;
+        for (size_t i = q->head; !q->harvesting && i < q->n; i++) {
+                n_done += !q->tracked[i].drain && !q->tracked[i].point;
+                n_drains += q->tracked[i].drain;
+        }
+        if (!q->harvesting) {
+                if (q->n > q->head)
+                        atomic_fetch_sub(&opencl_n_busy, 1);
+                q->head = q->n = 0;
+                atomic_store(&q->n_tracked, 0);
+                atomic_store(&q->flying_ns, 0);
+        }
+        (void) pthread_mutex_unlock(&q->lock);
+
+        for (uint32_t i = 0; i < n_drains; i++)
+                xsched_queue_drained(q->xq);
+        if (n_done > 0)
+                xsched_queue_complete(q->xq, n_done, 0);
+        opencl_limit_progress(q);
 }
 
 void opencl_harvest(OpenclQueue *q, uint64_t seq) {

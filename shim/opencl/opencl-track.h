@@ -18,6 +18,9 @@ bool opencl_track(OpenclQueue *q, cl_event event, const OpenclTrack *t);
 void opencl_harvest(OpenclQueue *q, uint64_t seq);
 void opencl_harvest_some(OpenclQueue *q); /* at bounded cost */
 
+/* No runtime is to be asked any more: counts what is in flight as done, and tracks nothing later. */
+void opencl_track_forget(OpenclQueue *q);
+
 /* Called before and after the application waits for the queue: launches that complete in between are noticed at once.
  * `tells`: everything launched before the wait is complete. A thread may end in between (opencl_wait_leave()). */
 void opencl_before_wait(OpenclQueue *q, OpenclWait *w);
