@@ -17,6 +17,7 @@
 #include "shim/core/control.h"
 #include "shim/core/look.h"
 #include "shim/core/process.h"
+#include "shim/core/why.h"
 
 #define UNABLE_MIN_NS  NSEC_PER_SEC
 #define TIMER_SLACK_NS 1000UL /* its timers wait for the ends of kernels; 50 us by default */
@@ -246,6 +247,7 @@ void control_main(void) {
 
         Control *c = calloc(1, sizeof(Control));
         if (!c) {
+                why_set("its thread has no memory", NULL);
                 client_debug("xsched: no memory, running unscheduled");
                 return;
         }

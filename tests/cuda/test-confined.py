@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """A program that takes descriptors and system calls from itself, and so from the CUDA layer, runs as without it
 
-As test-cuda.py. CONFINED is the path of confined.c.
+As test-cuda.py. CONFINED is the path of confined.c, FAIL_ALLOCATIONS that of fail-allocations.c.
 """
 
 import itertools
@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../lib"))
 from harness import *
@@ -19,7 +20,7 @@ SOME, MANY = 50, 300
 
 
 class Confined(Case):
-    def start(self, *preload):
+    def start(self, *preload, **more):
         ours = ("LD_PRELOAD", "LD_LIBRARY_PATH")
         env = {k: v for k, v in os.environ.items() if not k.startswith("XSCHED_") and k not in ours}
         env["LD_LIBRARY_PATH"] = f"{os.path.dirname(LIBRARY)}:{FAKES}"
@@ -28,6 +29,7 @@ class Confined(Case):
         env["GLIBC_TUNABLES"] = "glibc.malloc.arena_max=1"
         if preload:
             env["LD_PRELOAD"] = ":".join(preload)
+        env.update(more)
         p = subprocess.Popen(
             [os.environ["CONFINED"]],
             env=env,
@@ -101,6 +103,45 @@ class Confined(Case):
         for what in itertools.product((False, True), ("few", "most"), ("errno", "trap"), ("all", "one")):
             with self.subTest(what):
                 self.filtered(*what)
+
+    def reason(self, p):
+        """What `xschedctl check` says about its not being registered: "no", and why."""
+        words = [os.environ["XSCHEDCTL"], f"--bus-address={self.bus.address}", "check", str(p.pid)]
+        said = subprocess.run(words, capture_output=True, text=True, check=False).stdout
+        lines = [line.split(None, 2) for line in said.splitlines()]
+        return [line[2] for line in lines if line[:2] == ["registered", "failed"]]
+
+    def refused(self, expected, which, n):
+        """Returns whether something was refused."""
+        with tempfile.TemporaryDirectory(prefix="xsched-cuda-") as folder:
+            report = os.path.join(folder, "report")
+            refuse = {"FAIL_REPORT": report, which: str(n)}
+            p = self.start(os.environ["FAIL_ALLOCATIONS"], LAYER, **refuse)
+            self.assertEqual(self.ask(p, f"work {SOME}"), expected[0])
+            # The layer itself does not say what it lacks when it cannot have any memory.
+            says = "no, " if which == "FAIL_AT" else "no"
+            until(
+                lambda: self.is_known(p) or any(line.startswith(says) for line in self.reason(p)),
+                "it is scheduled, or check says that it is not",
+            )
+            self.assertEqual(self.ask(p, f"work {MANY}"), expected[1])
+            self.stop(p)
+            return os.path.exists(report)
+
+    def test_refused_memory_and_threads(self):
+        """Launches pass, whatever call for memory or a thread fails; and where that leaves the program unscheduled,
+        it is said."""
+        self.compete()
+        native = self.start()
+        expected = [self.ask(native, f"work {n}") for n in (SOME, MANY)]
+        for n in range(1, 1000):
+            with self.subTest(at=n):
+                if not self.refused(expected, "FAIL_AT", n):
+                    break
+        self.assertGreater(n, 30)
+        for k in range(1, n, n // 12):
+            with self.subTest(since=k):
+                self.assertTrue(self.refused(expected, "FAIL_FROM", k))
 
 
 if __name__ == "__main__":
