@@ -67,12 +67,12 @@ API void *malloc(size_t size) {
         return fails(CALLER) ? NULL : __libc_malloc(size);
 }
 
-API void *calloc(size_t n, size_t size) {
-        return fails(CALLER) ? NULL : __libc_calloc(n, size);
+API void *calloc(size_t nmemb, size_t size) {
+        return fails(CALLER) ? NULL : __libc_calloc(nmemb, size);
 }
 
-API void *realloc(void *p, size_t size) {
-        return fails(CALLER) ? NULL : __libc_realloc(p, size);
+API void *realloc(void *ptr, size_t size) {
+        return fails(CALLER) ? NULL : __libc_realloc(ptr, size);
 }
 
 API void *aligned_alloc(size_t alignment, size_t size) {
@@ -86,8 +86,8 @@ API char *strdup(const char *s) {
         return copy ? memcpy(copy, s, size) : NULL;
 }
 
-API int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*main)(void *), void *userdata) {
+API int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*start_routine)(void *), void *arg) {
         typeof(&pthread_create) next = (typeof(&pthread_create)) (uintptr_t) dlsym(RTLD_NEXT, "pthread_create");
 
-        return fails(CALLER) ? EAGAIN : next(thread, attributes, main, userdata);
+        return fails(CALLER) ? EAGAIN : next(thread, attr, start_routine, arg);
 }
