@@ -57,7 +57,9 @@ export function readChain(chain) {
 }
 
 export const holds = (keys, key) => keys.get(key)?.[0]?.value;
-export const isBuiltIn = lines => lines[0].source === "default" && lines[0].why === "built in";
+/* Whether nobody has asked for anything else. */
+export const isBuiltIn = ([line, ...others]) =>
+    others.length === 0 && line.source === "default" && line.why === "built in";
 
 const SENTENCES = [
     ["override", /^set until the next boot for (.*)$/s, () => _("set for $0 until the next boot")],

@@ -175,8 +175,10 @@ static int explain_lowering(sd_bus_message *reply, Manager *m, const Lowering *l
                         own ? layer->detail : layer->settings->class, l->settings);
 }
 
-/* First what lowers, the strongest first; then what decides; then what only lowers and has nothing to lower. */
-static int explain_key(sd_bus_message *reply, const Explained *x, const SettingsResolved *decided, SettingsKey k) {
+/* First what lowers, the strongest first; then what decides, at last what is built in; then what only lowers and has
+ * nothing to lower. */
+static int explain_key(sd_bus_message *reply, const Explained *x, const SettingsResolved *decided,
+                const Settings *usual, SettingsKey k) {
         Lowering lowering[LOWERING_MAX];
         size_t i = 0, n = find_lowering(x, decided, k, lowering);
         int r = 0;
@@ -186,6 +188,8 @@ static int explain_key(sd_bus_message *reply, const Explained *x, const Settings
         for (size_t j = 0; r >= 0 && j < x->n_layers; j++)
                 r = x->layers[j].settings == &x->group->effective ? explain_override(reply, x->group, k)
                                                                   : explain_layer(reply, x->manager, x->layers + j, k);
+        if (r >= 0 && k != SETTINGS_CLASS)
+                r = append_line(reply, x->manager, SETTINGS_FROM_DEFAULT, k, "built in", NULL, usual);
         for (; r >= 0 && i < n; i++)
                 r = explain_lowering(reply, x->manager, lowering + i, k);
         return r;
@@ -198,9 +202,7 @@ static int append_chain(sd_bus_message *reply, const Explained *x) {
         settings_from_resolved(&settings_usual, &usual);
         settings_resolve(x->layers, x->n_layers, manager_lookup_class, x->manager, &decided);
         for (SettingsKey k = 0; k < _SETTINGS_KEY_MAX; k++) {
-                int r = explain_key(reply, x, &decided, k);
-                if (r >= 0 && k != SETTINGS_CLASS)
-                        r = append_line(reply, x->manager, SETTINGS_FROM_DEFAULT, k, "built in", NULL, &usual);
+                int r = explain_key(reply, x, &decided, &usual, k);
                 if (r < 0)
                         return r;
         }

@@ -92,6 +92,35 @@ class Check(unittest.TestCase):
                 said, weight = self.values(values)
                 self.assertEqual((said, weight), ([], min(int(values["XSCHED_WEIGHT"] or 100), 100)))
 
+    def test_hints_that_lower_nothing(self):
+        """They are named until there is something to lower. What counts comes first in what explain says."""
+        hints = {"PRIORITY": "200", "DEADLINE": "5000", "LAXITY": "100", "UTILIZATION": "40"}
+        variables = {f"XSCHED_AUTO_XQUEUE_{k}": v for k, v in hints.items()}
+        with Client(XSCHED_SCHEDULER="GLB", XSCHED_AUTO_XQUEUE="ON", **variables, XSCHED_WEIGHT="100") as c:
+
+            def named():
+                rows = [r for r in json.loads(ctl("check", str(c.pid), "--json=short")) if r["check"] == "hints"]
+                self.assertEqual({r["state"] for r in rows} - {"warning"}, set())
+                return [r["detail"].partition(":")[0] for r in rows]
+
+            def counts(setting):
+                chain = json.loads(ctl("explain", c.pid, "--json=short"))
+                return next((link["value"], link["source"]) for link in chain if link["setting"] == setting)
+
+            self.assertEqual(
+                named(), ["Deadline=5000 lowers nothing", "Laxity=100 lowers nothing", "Critical=200 lowers nothing"]
+            )
+            self.assertEqual(
+                [counts(s) for s in ("Deadline", "Utilization")], [(0, "default"), (40, "wish")], "what counts is first"
+            )
+            ctl("set", c.pid, "deadline=1ms", "laxity=200us", "critical=220")
+            self.assertEqual(named(), ["Laxity=100 lowers nothing"])
+            self.assertEqual(
+                [counts(s) for s in ("Deadline", "Laxity", "Critical")],
+                [(5000, "wish"), (200, "override"), (200, "wish")],
+            )
+            self.assertEqual(ctl("show", c.target, "-pDeadline"), "Deadline=5000\n")
+
     def values(self, values):
         """What a program with these variables says, which is what check says of it; and its weight."""
         with tempfile.NamedTemporaryFile("r") as log:

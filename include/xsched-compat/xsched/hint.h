@@ -5,9 +5,9 @@
  * Hints: values by which policies decide
  *
  * A hint stays with its queue over changes of the scheduler and the policy. Under the global scheduler hints are sent
- * to xschedd, where they can only lower the process's settings: see xsched-api(3). All functions may be called from any
- * thread, and return at once. kXSchedErrorNotFound: there is no such queue; kXSchedErrorInvalidValue: a value is out of
- * range.
+ * to xschedd, where they can only lower the process's settings: a deadline or a laxity has no effect there where the
+ * process was given none, see xsched-api(3). All functions may be called from any thread, and return at once.
+ * kXSchedErrorNotFound: there is no such queue; kXSchedErrorInvalidValue: a value is out of range.
  */
 
 #include "types.h"
