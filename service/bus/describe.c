@@ -301,10 +301,11 @@ static void dump_entity(const Entity *e, uint64_t now, FILE *f) {
         if (e->forecast.n_visits > 0)
                 fprintf(f,
                                 "      forecast: period=%.3fms spread=%.3fms visits=%" PRIu64 " expected=%" PRIu64
-                                " stop=%.3fms\n",
+                                " stop=%.3fms slowest=%.3fms\n",
                                 (double) e->forecast.period_ns / (double) NSEC_PER_MSEC,
                                 (double) e->forecast.spread_ns / (double) NSEC_PER_MSEC, e->forecast.n_visits,
-                                e->forecast.n_expected, (double) e->device->costs.hold_ns / (double) NSEC_PER_MSEC);
+                                e->forecast.n_expected, (double) e->device->costs.hold_ns / (double) NSEC_PER_MSEC,
+                                (double) e->device->openings.slowest_ns / (double) NSEC_PER_MSEC);
 }
 
 static void dump_device(const Device *d, FILE *f) {
