@@ -8,30 +8,9 @@
 
 #include <stdatomic.h>
 
-typedef struct Begun {
-        XschedQueue *xq; /* NULL: the record is free */
-        CudaQueue *queue;
-        uint64_t generation;
-        uint32_t timed;
-        bool rides;
-        uint32_t ride;
-        bool ends; /* it may have been uncounted, or not */
-        const void *frame;
-} Begun;
-
-/* Initial-exec TLS, because dynamic TLS is allocated on first use, which may be in a signal handler. */
-static _Thread_local Begun records[CUDA_BEGUN] __attribute__((tls_model("initial-exec")));
+_Thread_local CudaBegun cuda_begun[CUDA_BEGUN] __attribute__((tls_model("initial-exec")));
 _Thread_local uint32_t cuda_n_begun __attribute__((tls_model("initial-exec")));
 _Thread_local CudaCounting cuda_counting __attribute__((tls_model("initial-exec")));
-
-/* A jump in between leaves `cuda_n_begun` too high, never too low. */
-static void record_free(Begun *b) {
-        if (!b->xq)
-                return;
-        b->xq = NULL;
-        atomic_signal_fence(memory_order_seq_cst);
-        cuda_n_begun--;
-}
 
 /* --- launches of which it is not known whether they are counted --- */
 
@@ -74,7 +53,7 @@ void cuda_begun_counting_slow(const void *frame) {
                 return;
         c->xq = NULL;
         for (size_t i = 0; i < CUDA_BEGUN; i++)
-                if (records[i].xq == xq && records[i].frame == c->frame)
+                if (cuda_begun[i].xq == xq && cuda_begun[i].frame == c->frame)
                         return; /* it has been noted */
         unsure(c->queue, xq);
 }
@@ -83,12 +62,12 @@ void cuda_begun_counting_slow(const void *frame) {
 
 /* The queue may have another stream by now; what was counted for the former one ended with that. Without the lock it is
  * left for the next time: the jump may have come out of the lock. */
-static void take_back(Begun *b) {
+static void take_back(CudaBegun *b) {
         CudaQueue *q = b->queue;
 
         if (b->rides) {
                 uint32_t ride = b->ride;
-                record_free(b);
+                cuda_begun_free(b);
                 cuda_ride_end(&q->ride, ride, 0, false);
                 return;
         }
@@ -106,7 +85,7 @@ static void take_back(Begun *b) {
         atomic_signal_fence(memory_order_seq_cst);
         if (same && !ended)
                 xsched_queue_complete(xq, 1, 0);
-        record_free(b);
+        cuda_begun_free(b);
 }
 
 void cuda_begun_look_slow(const void *frame) {
@@ -116,16 +95,16 @@ void cuda_begun_look_slow(const void *frame) {
         if (cuda_on_other_stack())
                 return;
         for (size_t i = 0; i < CUDA_BEGUN; i++) {
-                if (records[i].xq && (uintptr_t) records[i].frame <= (uintptr_t) frame)
-                        take_back(&records[i]);
-                n += records[i].xq != NULL;
+                if (cuda_begun[i].xq && (uintptr_t) cuda_begun[i].frame <= (uintptr_t) frame)
+                        take_back(&cuda_begun[i]);
+                n += cuda_begun[i].xq != NULL;
         }
         cuda_n_begun = n;
 }
 
 static uint32_t note(CudaQueue *q, XschedQueue *xq, const void *frame, bool rides, uint32_t ride) {
         for (uint32_t i = 0; i < CUDA_BEGUN; i++) {
-                Begun *b = &records[i];
+                CudaBegun *b = &cuda_begun[i];
                 if (b->xq)
                         continue;
                 b->queue = q;
@@ -151,27 +130,17 @@ uint32_t cuda_begun_note(CudaQueue *q, XschedQueue *xq, const void *frame) {
         return i;
 }
 
-uint32_t cuda_begun_note_ride(CudaQueue *q, XschedQueue *xq, const void *frame, uint32_t ride) {
+uint32_t cuda_begun_note_ride_slow(CudaQueue *q, XschedQueue *xq, const void *frame, uint32_t ride) {
         return note(q, xq, frame, true, ride);
 }
 
 void cuda_begun_set_timed(uint32_t index, uint32_t timed) {
         if (index < CUDA_BEGUN)
-                records[index].timed = timed;
-}
-
-bool cuda_begun_is_there(uint32_t index, const XschedQueue *xq) {
-        return index >= CUDA_BEGUN || records[index].xq == xq;
+                cuda_begun[index].timed = timed;
 }
 
 void cuda_begun_ends(uint32_t index) {
         if (index < CUDA_BEGUN)
-                records[index].ends = true;
+                cuda_begun[index].ends = true;
         atomic_signal_fence(memory_order_seq_cst);
-}
-
-void cuda_begun_end(uint32_t index) {
-        atomic_signal_fence(memory_order_seq_cst);
-        if (index < CUDA_BEGUN)
-                record_free(&records[index]);
 }

@@ -53,22 +53,66 @@ static inline void cuda_begun_passed(const void *frame) {
                 cuda_counting.xq = NULL;
 }
 
+typedef struct CudaBegun {
+        XschedQueue *xq; /* NULL: the record is free */
+        CudaQueue *queue;
+        uint64_t generation;
+        uint32_t timed;
+        bool rides;
+        uint32_t ride;
+        bool ends; /* it may have been uncounted, or not */
+        const void *frame;
+} CudaBegun;
+
+/* Initial-exec TLS, because dynamic TLS is allocated on first use, which may be in a signal handler. */
+extern _hidden_ _Thread_local CudaBegun cuda_begun[CUDA_BEGUN] __attribute__((tls_model("initial-exec")));
+extern _hidden_ _Thread_local uint32_t cuda_n_begun __attribute__((tls_model("initial-exec")));
+
+/* A jump in between leaves `cuda_n_begun` too high, never too low. */
+static inline void cuda_begun_free(CudaBegun *b) {
+        if (!b->xq)
+                return;
+        b->xq = NULL;
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);
+        cuda_n_begun--;
+}
+
 /* Notes a launch that was counted. Returns the record's index; CUDA_BEGUN: there is none free. */
 uint32_t cuda_begun_note(CudaQueue *q, XschedQueue *xq, const void *frame);
 
 /* The same for a launch on a ride: cuda_ride_begin(). */
-uint32_t cuda_begun_note_ride(CudaQueue *q, XschedQueue *xq, const void *frame, uint32_t ride);
+uint32_t cuda_begun_note_ride_slow(CudaQueue *q, XschedQueue *xq, const void *frame, uint32_t ride);
+static inline uint32_t cuda_begun_note_ride(CudaQueue *q, XschedQueue *xq, const void *frame, uint32_t ride) {
+        CudaBegun *b = &cuda_begun[0];
+
+        if (unlikely(b->xq))
+                return cuda_begun_note_ride_slow(q, xq, frame, ride);
+        b->queue = q;
+        b->rides = true;
+        b->ride = ride;
+        b->frame = frame;
+        cuda_n_begun++;
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);
+        b->xq = xq;
+        return 0;
+}
 
 /* Notes its sample: CudaLaunch.timed. */
 void cuda_begun_set_timed(uint32_t index, uint32_t timed);
 
 /* Returns whether the launch has not been taken back: a handler on another stack may have taken it for one that was
  * left. */
-bool cuda_begun_is_there(uint32_t index, const XschedQueue *xq);
+static inline bool cuda_begun_is_there(uint32_t index, const XschedQueue *xq) {
+        return index >= CUDA_BEGUN || cuda_begun[index].xq == xq;
+}
 
 /* Around the step in which the launch is taken over from its record, or is reported complete. */
 void cuda_begun_ends(uint32_t index);
-void cuda_begun_end(uint32_t index);
+static inline void cuda_begun_end(uint32_t index) {
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);
+        if (index < CUDA_BEGUN)
+                cuda_begun_free(&cuda_begun[index]);
+}
 
 /* Ends what is counted too many, when nothing else is in flight, and was not a moment ago; cuda_begun_settle_now():
  * when nothing else is. The former returns whether nothing of the kind is left. Under the queue's lock. */
@@ -77,7 +121,6 @@ void cuda_begun_settle_now(CudaQueue *q);
 
 /* Takes back launches that were left. `frame`: of the caller. */
 void cuda_begun_look_slow(const void *frame);
-extern _hidden_ _Thread_local uint32_t cuda_n_begun __attribute__((tls_model("initial-exec")));
 static inline void cuda_begun_look(const void *frame) {
         if (unlikely(cuda_n_begun > 0))
                 cuda_begun_look_slow(frame);

@@ -51,12 +51,8 @@ void cuda_ask_end(void) {
 
 /* --- the mode of a thread --- */
 
-typedef struct Relaxed {
-        const void *frame; /* of the function that has relaxed the mode; NULL: none has */
-        int mode;          /* before that */
-} Relaxed;
-
-static _Thread_local Relaxed relaxed __attribute__((tls_model("initial-exec")));
+_Thread_local const void *cuda_capture_relaxed __attribute__((tls_model("initial-exec")));
+static _Thread_local int mode_before __attribute__((tls_model("initial-exec")));
 
 static int exchange_mode(int mode) {
         (void) CUDA_CALL(cuThreadExchangeStreamCaptureMode, CudaResult(*)(int *), &mode);
@@ -65,33 +61,33 @@ static int exchange_mode(int mode) {
 
 /* Stacks grow down: a frame at a lower or equal address has ended. */
 static bool was_left(const void *frame) {
-        return relaxed.frame && (uintptr_t) relaxed.frame <= (uintptr_t) frame && !cuda_on_other_stack();
+        return cuda_capture_relaxed && (uintptr_t) cuda_capture_relaxed <= (uintptr_t) frame && !cuda_on_other_stack();
 }
 
 /* NULL: this is a handler that has interrupted another call of this function, which restores the mode. */
 const void *cuda_capture_relax(const void *frame) {
         if (was_left(frame)) {
-                relaxed.frame = frame;
+                cuda_capture_relaxed = frame;
                 return frame;
         }
-        if (relaxed.frame)
+        if (cuda_capture_relaxed)
                 return NULL;
-        relaxed.mode = exchange_mode(CUDA_CAPTURE_MODE_RELAXED);
+        mode_before = exchange_mode(CUDA_CAPTURE_MODE_RELAXED);
         atomic_signal_fence(memory_order_seq_cst);
-        relaxed.frame = frame;
+        cuda_capture_relaxed = frame;
         return frame;
 }
 
 void cuda_capture_unrelax(const void *const *frame) {
         if (!*frame)
                 return;
-        (void) exchange_mode(relaxed.mode);
+        (void) exchange_mode(mode_before);
         atomic_signal_fence(memory_order_seq_cst);
-        relaxed.frame = NULL;
+        cuda_capture_relaxed = NULL;
 }
 
-void cuda_capture_look_back(const void *frame) {
-        if (unlikely(relaxed.frame) && was_left(frame))
+void cuda_capture_look_back_slow(const void *frame) {
+        if (was_left(frame))
                 cuda_capture_unrelax(&frame);
 }
 

@@ -38,12 +38,19 @@ void cuda_capture_left_context(CudaContext context, bool destroyed);
 /* Counts a capture that never ends. */
 void cuda_capture_for_ever(void);
 
+/* The frame of the function that has relaxed this thread's mode; NULL: none has. */
+extern _hidden_ _Thread_local const void *cuda_capture_relaxed __attribute__((tls_model("initial-exec")));
+
 /* Between these two calls this thread's calls do not disturb captures of other threads. `frame`: of the caller; the
  * second one gets what the first one has returned. A jump out of a signal's handler may leave out the second:
  * cuda_capture_look_back() sets the mode back then. */
 const void *cuda_capture_relax(const void *frame);
 void cuda_capture_unrelax(const void *const *frame);
-void cuda_capture_look_back(const void *frame);
+void cuda_capture_look_back_slow(const void *frame);
+static inline void cuda_capture_look_back(const void *frame) {
+        if (unlikely(cuda_capture_relaxed))
+                cuda_capture_look_back_slow(frame);
+}
 
 /* Returns false when a stream is being captured. */
 bool cuda_ask_begin(void);

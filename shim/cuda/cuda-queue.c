@@ -43,12 +43,9 @@ static _Atomic(Table *) table = &table_empty.table;
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER; /* taken with signals blocked: see signal-mask.h */
 static CudaQueue *free_queues, *all_queues;
 static void (*last_look)(CudaQueue *q);
-static _Atomic bool ended, off;
+_Atomic bool cuda_ended;
+static _Atomic bool off;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-bool cuda_has_ended(void) {
-        return atomic_load(&ended);
-}
 
 /* The child can use no CUDA object of the parent, and has none of the threads that held our locks. */
 static void fork_child(void) {
@@ -170,7 +167,7 @@ static void process_ends(void) {
         for (CudaQueue *q = all_queues; q; q = q->all_next)
                 if (lock_within(q, ns_sub(until, now_ns()), __builtin_frame_address(0)))
                         last_look(q);
-        atomic_store(&ended, true);
+        atomic_store(&cuda_ended, true);
         for (CudaQueue *q = all_queues; q; q = q->all_next)
                 if (lock_within(q, ns_sub(until, now_ns()), __builtin_frame_address(0)))
                         last_look(q);
@@ -187,7 +184,7 @@ static size_t table_hash(const Table *t, uint64_t key) {
         return (size_t) (key * UINT64_C(0x9E3779B97F4A7C15) >> 32) & t->mask;
 }
 
-static TableEntry *table_slot(Table *t, uint64_t key) {
+static inline TableEntry *table_slot(Table *t, uint64_t key) {
         for (size_t i = table_hash(t, key);; i = (i + 1) & t->mask) {
                 uint64_t k = atomic_load_explicit(&t->entries[i].key, memory_order_acquire);
                 if (k == 0 || k == key)
@@ -195,7 +192,7 @@ static TableEntry *table_slot(Table *t, uint64_t key) {
         }
 }
 
-static CudaQueue *table_find(uint64_t key) {
+static inline __attribute__((always_inline)) CudaQueue *table_find(uint64_t key) {
         TableEntry *e = table_slot(atomic_load_explicit(&table, memory_order_acquire), key);
 
         /* A free place may be taken by another key at this moment. */
@@ -420,7 +417,7 @@ CudaQueue *cuda_queue_find(CudaStream stream, bool per_thread) {
         return key != 0 ? table_find(key) : NULL;
 }
 
-CudaQueue *cuda_queue_get(CudaStream stream, bool per_thread, const CudaQueueOps *ops) {
+static _noinline_ CudaQueue *queue_get_slow(CudaStream stream, bool per_thread, const CudaQueueOps *ops) {
         bool own_default;
         uint64_t key = stream_key(stream, per_thread, &own_default);
         CudaQueue *q = likely(key != 0) ? table_find(key) : NULL;
@@ -428,6 +425,13 @@ CudaQueue *cuda_queue_get(CudaStream stream, bool per_thread, const CudaQueueOps
         if (likely(q) || key == 0 || atomic_load_explicit(&off, memory_order_relaxed))
                 return q;
         return queue_first_launch(key, key & 1 ? NULL : stream, own_default, ops);
+}
+
+CudaQueue *cuda_queue_get(CudaStream stream, bool per_thread, const CudaQueueOps *ops) {
+        uint64_t key = (uintptr_t) stream;
+        CudaQueue *q = likely(key > CUDA_STREAM_PER_THREAD) ? table_find(key) : NULL;
+
+        return likely(q) ? q : queue_get_slow(stream, per_thread, ops);
 }
 
 void cuda_queue_each(void (*f)(CudaQueue *q)) {

@@ -148,4 +148,7 @@ void cuda_queue_stay_all(CudaContext context);
 void cuda_queue_free(CudaQueue *q);
 
 /* Returns whether the process is about to end: the driver is not called any more. */
-bool cuda_has_ended(void);
+extern _hidden_ _Atomic bool cuda_ended;
+static inline bool cuda_has_ended(void) {
+        return __atomic_load_n((const bool *) &cuda_ended, __ATOMIC_SEQ_CST);
+}

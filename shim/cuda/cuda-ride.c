@@ -9,83 +9,52 @@
 #include "common/time-util.h"
 #include "shim/cuda/cuda-ride.h"
 
-#define ROOM       UINT64_C(1)
-#define ENDED      (UINT64_C(1) << 16)
-#define INSIDE     (UINT64_C(1) << 32)
-#define GENERATION (UINT64_C(1) << 48)
-#define FIELD      UINT64_C(0xFFFF)
-
+#define NS_MAX     UINT64_C(0xFFFFF)
 #define GIVE_UP_NS (1 * NSEC_PER_SEC)
 
-static uint32_t field(uint64_t word, uint64_t unit) {
-        return (uint32_t) (word / unit & FIELD);
+static uint64_t ended_ns(uint64_t word) {
+        return word / CUDA_RIDE_NS & NS_MAX;
 }
 
-/* Without the bit of an open ride. */
-static uint32_t generation_of(uint64_t word) {
-        return (uint32_t) (word / GENERATION & 0x7FFF);
-}
+/* So many that no field overflows, whatever they do. */
+static uint64_t room_for(uint64_t word, uint32_t n, uint64_t most_ns) {
+        uint64_t inside = cuda_ride_field(word, CUDA_RIDE_INSIDE);
+        uint64_t all = CUDA_RIDE_MAX - inside - cuda_ride_field(word, CUDA_RIDE_ENDED);
+        uint64_t in_time = most_ns > 0 ? ns_sub((NS_MAX - ended_ns(word)) / most_ns, inside) : all;
 
-bool cuda_ride_begin(CudaRide *r, uint64_t ns, uint32_t *ret_generation, bool *ret_last) {
-        uint64_t word = atomic_load_explicit(&r->word, memory_order_relaxed);
-
-        if (ns == 0 || ns > atomic_load_explicit(&r->most_ns, memory_order_relaxed))
-                return false;
-        do
-                if (!(word & CUDA_RIDE_OPEN) || field(word, ROOM) == 0 || field(word, INSIDE) == CUDA_RIDE_MAX)
-                        return false;
-        while (!atomic_compare_exchange_weak_explicit(
-                        &r->word, &word, word - ROOM + INSIDE, memory_order_seq_cst, memory_order_relaxed));
-        *ret_generation = generation_of(word);
-        *ret_last = field(word, ROOM) == 1;
-        return true;
-}
-
-void cuda_ride_end(CudaRide *r, uint32_t generation, uint64_t ns, bool made) {
-        uint64_t word = atomic_load_explicit(&r->word, memory_order_relaxed);
-
-        do
-                if (generation_of(word) != generation)
-                        return;
-        while (!atomic_compare_exchange_weak_explicit(&r->word, &word, word - INSIDE + (made ? ENDED : 0),
-                        memory_order_seq_cst, memory_order_relaxed));
-        if (made)
-                atomic_fetch_add_explicit(&r->ended_ns, ns, memory_order_relaxed);
+        all = MIN(all, in_time);
+        return MIN(all, n);
 }
 
 void cuda_ride_open(CudaRide *r, uint32_t n, uint64_t most_ns) {
-        uint64_t word = atomic_load_explicit(&r->word, memory_order_relaxed);
+        uint64_t word = cuda_ride_load(r), before = atomic_load_explicit(&r->most_ns, memory_order_relaxed), next;
 
-        /* One that ends between the two stores is no longer than the old time allows, and had room. */
+        /* One that begins between the two stores is no longer than the old time allows, and had room. */
         atomic_store_explicit(&r->most_ns, most_ns, memory_order_relaxed);
-        while (!atomic_compare_exchange_weak_explicit(&r->word, &word,
-                        (word & ~FIELD) | MIN(n, CUDA_RIDE_MAX) | CUDA_RIDE_OPEN, memory_order_seq_cst,
-                        memory_order_relaxed))
-                ;
+        do
+                next = (word & ~CUDA_RIDE_MAX) | room_for(word, n, MAX(before, most_ns)) | CUDA_RIDE_OPEN;
+        while (!cuda_ride_exchange(r, &word, next));
 }
 
-/* The time of a launch that has ended just now may come with the next ones. */
 uint32_t cuda_ride_take(CudaRide *r, uint64_t *ret_ns) {
-        uint64_t word = atomic_load_explicit(&r->word, memory_order_relaxed);
+        uint64_t word = cuda_ride_load(r);
 
         do
-                if (field(word, ENDED) == 0)
+                if (cuda_ride_field(word, CUDA_RIDE_ENDED) == 0)
                         return 0;
-        while (!atomic_compare_exchange_weak_explicit(
-                        &r->word, &word, word & ~(FIELD * ENDED), memory_order_seq_cst, memory_order_relaxed));
+        while (!cuda_ride_exchange(r, &word, word & ~(CUDA_RIDE_MAX * CUDA_RIDE_ENDED | NS_MAX * CUDA_RIDE_NS)));
         r->waits_since_ns = 0;
-        *ret_ns = atomic_exchange_explicit(&r->ended_ns, 0, memory_order_relaxed);
-        return field(word, ENDED);
+        *ret_ns = ended_ns(word);
+        return cuda_ride_field(word, CUDA_RIDE_ENDED);
 }
 
 bool cuda_ride_close(CudaRide *r) {
-        uint64_t word = atomic_load_explicit(&r->word, memory_order_relaxed);
+        uint64_t word = cuda_ride_load(r);
 
         do
-                if (word & (FIELD * INSIDE | FIELD * ENDED))
+                if (word & (CUDA_RIDE_MAX * CUDA_RIDE_INSIDE | CUDA_RIDE_MAX * CUDA_RIDE_ENDED))
                         return false;
-        while (!atomic_compare_exchange_weak_explicit(
-                        &r->word, &word, word & ~(CUDA_RIDE_OPEN | FIELD), memory_order_seq_cst, memory_order_relaxed));
+        while (!cuda_ride_exchange(r, &word, word & ~(CUDA_RIDE_OPEN | CUDA_RIDE_MAX)));
         r->waits_since_ns = 0;
         return true;
 }
@@ -99,12 +68,10 @@ bool cuda_ride_give_up(CudaRide *r, uint64_t now) {
 }
 
 void cuda_ride_reset(CudaRide *r) {
-        uint64_t word = atomic_load_explicit(&r->word, memory_order_relaxed);
+        uint64_t word = cuda_ride_load(r);
 
-        while (!atomic_compare_exchange_weak_explicit(&r->word, &word,
-                        (uint64_t) ((generation_of(word) + 1) & 0x7FFF) * GENERATION, memory_order_seq_cst,
-                        memory_order_relaxed))
+        while (!cuda_ride_exchange(
+                        r, &word, ((cuda_ride_generation(word) + 1) & UINT64_C(0x1FFF)) * CUDA_RIDE_GENERATION))
                 ;
-        atomic_store_explicit(&r->ended_ns, 0, memory_order_relaxed);
         r->waits_since_ns = 0;
 }

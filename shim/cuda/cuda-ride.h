@@ -23,33 +23,75 @@
 
 typedef struct CudaRide {
         /* From the lowest bit: how many more may begin, how many have ended and have no number, how many are between
-         * the two (16 bits each), a generation (15 bits), and whether it is open. */
+         * the two (10 bits each), the device time of those that have ended and have no number (20 bits, nanoseconds), a
+         * generation (13 bits), and whether it is open. The first three are CUDA_RIDE_MAX at most in all. */
         _Atomic uint64_t word;
-        _Atomic uint64_t most_ns;  /* the longest kind that rides */
-        _Atomic uint64_t ended_ns; /* device time of those that have ended and have no number */
-        uint64_t waits_since_ns;   /* cuda_ride_give_up(); 0: not called */
+        _Atomic uint64_t most_ns; /* the longest kind that rides */
+        uint64_t waits_since_ns;  /* cuda_ride_give_up(); 0: not called */
 } CudaRide;
 
-#define CUDA_RIDE_MAX  0x7FFFU /* launches between begin and end at a time, and launches that may begin */
-#define CUDA_RIDE_OPEN (UINT64_C(1) << 63)
+#define CUDA_RIDE_MAX UINT64_C(0x3FF) /* launches that may begin, are on the ride, or have no number */
+
+#define CUDA_RIDE_ROOM       UINT64_C(1)
+#define CUDA_RIDE_ENDED      (UINT64_C(1) << 10)
+#define CUDA_RIDE_INSIDE     (UINT64_C(1) << 20)
+#define CUDA_RIDE_NS         (UINT64_C(1) << 30)
+#define CUDA_RIDE_GENERATION (UINT64_C(1) << 50)
+#define CUDA_RIDE_OPEN       (UINT64_C(1) << 63)
+
+static inline uint32_t cuda_ride_field(uint64_t word, uint64_t unit) {
+        return (uint32_t) (word / unit & CUDA_RIDE_MAX);
+}
+
+/* Without the bit of an open ride. */
+static inline uint32_t cuda_ride_generation(uint64_t word) {
+        return (uint32_t) (word / CUDA_RIDE_GENERATION & 0x1FFF);
+}
+
+static inline uint64_t cuda_ride_load(const CudaRide *r) {
+        return __atomic_load_n((const uint64_t *) &r->word, __ATOMIC_RELAXED);
+}
+
+static inline bool cuda_ride_exchange(CudaRide *r, uint64_t *word, uint64_t next) {
+        return __atomic_compare_exchange_n((uint64_t *) &r->word, word, next, true, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+}
 
 static inline bool cuda_ride_is_open(const CudaRide *r) {
-        return __atomic_load_n((const uint64_t *) &r->word, __ATOMIC_RELAXED) & CUDA_RIDE_OPEN;
+        return cuda_ride_load(r) & CUDA_RIDE_OPEN;
 }
 
 /* Returns how many launches are on the ride, or have no number yet. */
 static inline uint32_t cuda_ride_count(const CudaRide *r) {
-        uint64_t word = __atomic_load_n((const uint64_t *) &r->word, __ATOMIC_RELAXED);
+        uint64_t word = cuda_ride_load(r);
 
-        return (uint32_t) ((word >> 16 & 0xFFFF) + (word >> 32 & 0xFFFF));
+        return cuda_ride_field(word, CUDA_RIDE_ENDED) + cuda_ride_field(word, CUDA_RIDE_INSIDE);
 }
 
 /* A launch of `ns` nanoseconds gets on. Returns false if it may not: it is too long, or the ride is full or closed.
  * `ret_last`: there is no room for another one. */
-bool cuda_ride_begin(CudaRide *r, uint64_t ns, uint32_t *ret_generation, bool *ret_last);
+static inline bool cuda_ride_begin(CudaRide *r, uint64_t ns, uint32_t *ret_generation, bool *ret_last) {
+        uint64_t word = cuda_ride_load(r);
+
+        if (ns == 0 || ns > __atomic_load_n((const uint64_t *) &r->most_ns, __ATOMIC_RELAXED))
+                return false;
+        do
+                if (!(word & CUDA_RIDE_OPEN) || cuda_ride_field(word, CUDA_RIDE_ROOM) == 0)
+                        return false;
+        while (!cuda_ride_exchange(r, &word, word - CUDA_RIDE_ROOM + CUDA_RIDE_INSIDE));
+        *ret_generation = cuda_ride_generation(word);
+        *ret_last = cuda_ride_field(word, CUDA_RIDE_ROOM) == 1;
+        return true;
+}
 
 /* The launch was made, or it was not. After cuda_ride_reset() this does nothing. */
-void cuda_ride_end(CudaRide *r, uint32_t generation, uint64_t ns, bool made);
+static inline void cuda_ride_end(CudaRide *r, uint32_t generation, uint64_t ns, bool made) {
+        uint64_t word = cuda_ride_load(r), more = made ? CUDA_RIDE_ENDED + ns * CUDA_RIDE_NS : 0;
+
+        do
+                if (cuda_ride_generation(word) != generation)
+                        return;
+        while (!cuda_ride_exchange(r, &word, word - CUDA_RIDE_INSIDE + more));
+}
 
 /* Lets `n` more launches of at most `most_ns` nanoseconds begin. */
 void cuda_ride_open(CudaRide *r, uint32_t n, uint64_t most_ns);

@@ -397,12 +397,6 @@ void cuda_track_left_context(CudaContext context, bool destroyed) {
 
 /* --- waits of the application --- */
 
-void cuda_track_look_for_left(const void *frame) {
-        cuda_capture_look_back(frame);
-        cuda_begun_look_counting(frame);
-        cuda_begun_look(frame);
-}
-
 /* Does nothing when a thread inside of the driver has the lock: a later look finds the completions. */
 void cuda_wait_begin(CudaStream stream, bool per_thread, CudaWait *ret) {
         CudaQueue *q = cuda_queue_find(stream, per_thread);

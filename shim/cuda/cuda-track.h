@@ -9,6 +9,8 @@
  * before it. A thread of the application that has waited reports the launches that had a number when it began to wait.
  */
 
+#include "shim/cuda/cuda-begun.h"
+#include "shim/cuda/cuda-capture.h"
 #include "shim/cuda/cuda-next.h"
 #include "shim/cuda/cuda-queue.h"
 
@@ -32,7 +34,11 @@ void cuda_track_tell(CudaQueue *q);
 void cuda_track_ask(CudaQueue *q, bool bounded);
 
 /* What a jump out of the handler of a signal has left. `frame`: of the caller. */
-void cuda_track_look_for_left(const void *frame);
+static inline void cuda_track_look_for_left(const void *frame) {
+        cuda_capture_look_back(frame);
+        cuda_begun_look_counting(frame);
+        cuda_begun_look(frame);
+}
 
 /* How libxsched calls back the queue of a launch. */
 extern const CudaQueueOps cuda_track_ops;

@@ -56,14 +56,14 @@ static const Load loads[] = {
                                 .watch = PAGE_WATCH_ALL,
                                 .threshold = 1,
                                 .budget_us = 200,
-                                .most_instructions = 480,
+                                .most_instructions = 400,
                                 .most_ns = 50,
                 },
                 {
                                 .name = "watched-first",
                                 .kernel_ns = {2000, 2000},
                                 .watch = PAGE_WATCH_ALL,
-                                .most_instructions = 480,
+                                .most_instructions = 400,
                                 .most_ns = 65,
                 },
                 {
@@ -72,7 +72,7 @@ static const Load loads[] = {
                                 .watch = PAGE_WATCH_ALL,
                                 .threshold = 1,
                                 .budget_us = 200,
-                                .most_instructions = 520,
+                                .most_instructions = 450,
                                 .most_ns = 60,
                 },
                 /* It does not: the program waits for it. */

@@ -18,7 +18,7 @@
 
 static void test_begins(void **state) {
         CudaRide r = {};
-        uint32_t g;
+        uint32_t g = 0;
         bool last;
         uint64_t ns = 0;
 
@@ -44,7 +44,7 @@ static void test_begins(void **state) {
 
 static void test_closes(void **state) {
         CudaRide r = {};
-        uint32_t g;
+        uint32_t g = 0;
         bool last;
         uint64_t ns;
 
@@ -66,7 +66,7 @@ static void test_closes(void **state) {
 /* What was on a ride that was reset does not count on the next one. */
 static void test_reset(void **state) {
         CudaRide r = {};
-        uint32_t old, g;
+        uint32_t old = 0, g = 0;
         bool last;
         uint64_t ns;
 
@@ -84,9 +84,44 @@ static void test_reset(void **state) {
         assert_false(cuda_ride_close(&r));
         cuda_ride_end(&r, g, US, true);
         assert_int_equal(cuda_ride_take(&r, &ns), 1);
-        for (unsigned i = 0; i < 0x8001; i++) /* the generation begins anew, and nothing else changes */
+        for (unsigned i = 0; i < 0x2001; i++) /* the generation begins anew, and nothing else changes */
                 cuda_ride_reset(&r);
         assert_false(cuda_ride_is_open(&r));
+        assert_true(cuda_ride_close(&r));
+}
+
+/* However many and long they are, what is counted of them in one word does not run over into the next part. */
+static void test_room(void **state) {
+        CudaRide r = {};
+        uint32_t g = 0, n = 0;
+        bool last = false;
+        uint64_t ns;
+
+        cuda_ride_open(&r, 5000, US);
+        for (; !last; n++)
+                assert_true(cuda_ride_begin(&r, US, &g, &last));
+        assert_int_equal(n, CUDA_RIDE_MAX);
+        cuda_ride_open(&r, 5000, US);
+        assert_false(cuda_ride_begin(&r, US, &g, &last));
+        for (uint32_t i = 0; i < n; i++)
+                cuda_ride_end(&r, g, US, true);
+        assert_int_equal(cuda_ride_count(&r), n);
+        cuda_ride_open(&r, 5000, US);
+        assert_false(cuda_ride_begin(&r, US, &g, &last));
+        assert_int_equal(cuda_ride_take(&r, &ns), n);
+        assert_int_equal(ns, n * US);
+
+        cuda_ride_open(&r, 5000, 30 * US);
+        for (n = 0, last = false; !last; n++)
+                assert_true(cuda_ride_begin(&r, 30 * US, &g, &last));
+        assert_in_range(n, 10, CUDA_RIDE_MAX - 1);
+        for (uint32_t i = 0; i < n; i++)
+                cuda_ride_end(&r, g, 30 * US, true);
+        cuda_ride_open(&r, 5000, US); /* there may be some time left for short ones */
+        for (last = false; !last && cuda_ride_begin(&r, US, &g, &last); n++)
+                cuda_ride_end(&r, g, US, true);
+        assert_int_equal(cuda_ride_take(&r, &ns), n);
+        assert_in_range(ns, 500 * US, 0xFFFFF);
         assert_true(cuda_ride_close(&r));
 }
 
@@ -94,7 +129,7 @@ static void test_reset(void **state) {
 static void test_gives_up(void **state) {
         const uint64_t start = 5 * NSEC_PER_SEC;
         CudaRide r = {};
-        uint32_t left, g;
+        uint32_t left = 0, g = 0;
         bool last;
         uint64_t ns;
 
@@ -124,7 +159,7 @@ typedef struct Race {
 
 static void *launch_main(void *userdata) {
         Race *race = userdata;
-        uint32_t g;
+        uint32_t g = 0;
         bool last;
 
         for (uint64_t i = 0; !atomic_load(&race->over); i++) {
@@ -145,7 +180,7 @@ static void *launch_main(void *userdata) {
 
 /* All that began were not made. */
 static bool race_is_full(Race *race) {
-        return (atomic_load(&race->ride.word) & 0xFFFF) == 0;
+        return cuda_ride_field(atomic_load(&race->ride.word), CUDA_RIDE_ROOM) == 0;
 }
 
 /* Threads launch, and one has the lock. Nothing is lost or counted twice, no more begin than there is room for, and
@@ -179,7 +214,6 @@ static void test_threads(void **state) {
         uint32_t n = cuda_ride_take(&race.ride, &ns);
         taken += n;
         taken_ns += n > 0 ? ns : 0;
-        taken_ns += atomic_load(&race.ride.ended_ns);
         assert_int_equal(atomic_load(&race.inside), 0);
         assert_int_equal(taken, atomic_load(&race.made));
         assert_int_equal(taken_ns, atomic_load(&race.made_ns));
@@ -192,6 +226,7 @@ int main(void) {
                         cmocka_unit_test(test_begins),
                         cmocka_unit_test(test_closes),
                         cmocka_unit_test(test_reset),
+                        cmocka_unit_test(test_room),
                         cmocka_unit_test(test_gives_up),
                         cmocka_unit_test(test_threads),
         };
