@@ -5,21 +5,11 @@
  * What the parts of app.c share
  */
 
-#include <stdio.h>
-#include <unistd.h>
-
+#include "app-check.h"
 #include "fake-cuda.h"
 
 #define N    16U
 #define MUCH (UINT64_C(1) << 20) /* more than fake-other.c lets anybody have */
-
-#define CHECK(x)                                                                                                       \
-        do {                                                                                                           \
-                if (!(x)) {                                                                                            \
-                        fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #x);                                        \
-                        _exit(1);                                                                                      \
-                }                                                                                                      \
-        } while (0)
 
 /* The functions as they were found. */
 typedef struct AppFunctions {

@@ -19,20 +19,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "app-check.h"
 #include "fake-cuda.h"
 #include "fake-rm.h"
 
 #define N         4U
 #define WORKERS   4U
 #define IN_FLIGHT 2U
-
-#define CHECK(x)                                                                                                       \
-        do {                                                                                                           \
-                if (!(x)) {                                                                                            \
-                        fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #x);                                        \
-                        _exit(1);                                                                                      \
-                }                                                                                                      \
-        } while (0)
 
 typedef struct Worker {
         pthread_t thread;
