@@ -417,6 +417,10 @@ class Errors(unittest.TestCase):
         self.fails("show", "client:987654", says="client:987654: no such")
         self.fails("show", "queue:987654", says="queue:987654: no such")
         self.fails("show", "device:pci:dead", says="device:pci:dead: no such")
+        # An empty name, as of an unset shell variable, is no unit's.
+        for name, says in ("", "the name of the target is empty"), ("group:", "the name of the group is empty"):
+            for verb, *words in ("show",), ("status",), ("explain",), ("set", "weight=1"), ("suspend",), ("reset",):
+                self.fails(verb, name, *words, says=says)
         # An empty device, as of an unset shell variable, must not mean all devices.
         for words in (("reset", "device:"), ("set", "device:", "timeslice=9ms"), ("policy", "", "hpf")):
             self.fails(*words, says="names no device")
@@ -446,8 +450,7 @@ class Errors(unittest.TestCase):
             self.fails("suspend", f"device:{DEVICE}", says="only groups, clients and queues")
         self.fails("show", "client:one", says="client:one: not a number")
         for kind in ("client", "queue"):
-            for words in (("show",), ("set", "weight=1"), ("hint", "weight=1"), ("suspend",)):
-                verb, *rest = words
+            for verb, *rest in ("show",), ("set", "weight=1"), ("hint", "weight=1"), ("suspend",):
                 self.fails(verb, f"{kind}:0", *rest, says=f"{kind}:0: the number of the first {kind} is 1")
                 self.fails(verb, f"{kind}:", *rest, says=f"{kind}: names no {kind}")
                 self.fails(verb, f"{kind}:{1 << 64}", *rest, says=f"{kind}:{1 << 64}: no such {kind}")

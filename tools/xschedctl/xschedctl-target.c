@@ -326,7 +326,8 @@ int target_resolve(Ctl *c, const char *text, TargetFlags flags, Target *ret) {
                 r = resolve_device(&t);
         else {
                 t.name = startswith(text, "group:") ?: text;
-                r = resolve_group(c, &t, flags);
+                r = isempty(t.name) ? ctl_fail("the name of the %s is empty", isempty(text) ? "target" : "group")
+                                    : resolve_group(c, &t, flags);
         }
         if (r != 0)
                 return r;
