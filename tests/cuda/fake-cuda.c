@@ -6,8 +6,8 @@
  * A stream is a thread that does what was submitted, in order. Kernels are C functions that take the time that they are
  * told to, and compute. Calls are refused as by the driver 580 on an H200: queries while any thread captures in global
  * mode, queries of a stream that is being captured (which invalidate the capture), and queries without a context.
- * Unlike there, the legacy default stream does not wait for others. A call after the process began to end prints an
- * error, and ends the process with status 99.
+ * Unlike there, the legacy default stream does not wait for others. In a child after fork() each call is refused. A
+ * call after the process began to end prints an error, and ends the process with status 99.
  */
 
 #include <dlfcn.h>
@@ -22,11 +22,11 @@
 #define NAMED_NS 20000U /* what a kernel of a module takes, beside what it computes */
 
 static Context primaries[2];
-static atomic_bool initialised, ended;
+static atomic_bool initialised, ended, forked;
 
-void fake_enter(void) {
+bool fake_enter(void) {
         if (!ended)
-                return;
+                return !forked;
         static const char text[] = "libcuda was called after its end\n";
         (void) !write(STDERR_FILENO, text, sizeof(text) - 1);
         _exit(99);
@@ -38,10 +38,17 @@ static void end(void) {
         ended = true;
 }
 
+static void fork_child(void) {
+        forked = true;
+        fake_lock = (pthread_mutex_t) PTHREAD_MUTEX_INITIALIZER;
+}
+
 API int cuInit(unsigned flags) {
         ENTER;
-        if (!atomic_exchange(&initialised, true))
+        if (!atomic_exchange(&initialised, true)) {
                 atexit(end);
+                pthread_atfork(NULL, NULL, fork_child);
+        }
         return SUCCESS;
 }
 

@@ -113,8 +113,12 @@ int fake_submit(Stream *s, Op what);
  * With the lock. */
 bool fake_may_ask(void);
 
-/* At the begin of each function that programs call. */
-void fake_enter(void);
+/* At the begin of each function that programs call. Returns whether it may be called: not in a child after fork(). */
+bool fake_enter(void);
 
-#define API   __attribute__((visibility("default")))
-#define ENTER fake_enter()
+#define API __attribute__((visibility("default")))
+#define ENTER                                                                                                          \
+        do                                                                                                             \
+                if (!fake_enter())                                                                                     \
+                        return NOT_INITIALIZED;                                                                        \
+        while (false)
