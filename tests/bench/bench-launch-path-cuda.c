@@ -273,9 +273,9 @@ static bool report(const Load *load) {
         }
         printf(" %.0f ns of the driver and the clock\n", layer_ns - native_ns);
         if (load->watch != 0)
-                printf("  in 100 launches %.1f looks at the clock, %.1f locks, %.1f records, %.1f queries of events "
-                       "and %.1f of the stream, %.1f times read; by the control thread %.2f looks, %.2f queries of "
-                       "events and %.2f of the stream\n",
+                printf("  of 100: %.1f looks at the clock, %.1f locks, %.1f records, %.1f queries of events and %.1f of "
+                       "the stream\n  %.1f times read; by the control thread %.2f looks, %.2f queries of events and "
+                       "%.2f of the stream\n",
                                 percent(n.clock), percent(n.locks), percent(c[COUNTED_RECORD]),
                                 percent(c[COUNTED_EVENT_QUERY]), percent(c[COUNTED_STREAM_QUERY]),
                                 percent(c[COUNTED_ELAPSED]), percent(n.looks), percent(by[COUNTED_EVENT_QUERY]),
