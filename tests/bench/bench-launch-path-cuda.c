@@ -273,8 +273,8 @@ static bool report(const Load *load) {
         }
         printf(" %.0f ns of the driver and the clock\n", layer_ns - native_ns);
         if (load->watch != 0)
-                printf("  of 100: %.1f looks at the clock, %.1f locks, %.1f records, %.1f queries of events and %.1f of "
-                       "the stream\n  %.1f times read; by the control thread %.2f looks, %.2f queries of events and "
+                printf("  of 100: %.1f looks at the clock, %.1f locks, %.1f records, %.1f queries of events and %.1f "
+                       "of the stream\n  %.1f times read; by the control thread %.2f looks, %.2f queries of events and "
                        "%.2f of the stream\n",
                                 percent(n.clock), percent(n.locks), percent(c[COUNTED_RECORD]),
                                 percent(c[COUNTED_EVENT_QUERY]), percent(c[COUNTED_STREAM_QUERY]),
