@@ -67,10 +67,6 @@ int parse_percent(const char *s, uint64_t *ret) {
         size_t n = s ? strlen(s) : 0;
         char digits[16];
 
-        if (streq_ptr(s, "infinity")) {
-                *ret = 0;
-                return 0;
-        }
         if (n > 0 && s[n - 1] == '%')
                 n--;
         if (n == 0 || n >= sizeof(digits))
@@ -78,6 +74,13 @@ int parse_percent(const char *s, uint64_t *ret) {
         memcpy(digits, s, n);
         digits[n] = '\0';
         return parse_uint64(digits, 0, UINT32_MAX, ret);
+}
+
+int parse_limit(const char *s, uint64_t *ret) {
+        if (!streq_ptr(s, "infinity"))
+                return parse_percent(s, ret);
+        *ret = 0;
+        return 0;
 }
 
 int parse_bool(const char *s) {

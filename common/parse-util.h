@@ -24,8 +24,10 @@ int parse_int64(const char *s, int64_t min, int64_t max, int64_t *ret);
 /* 1 or 0: "1 yes y true t on", "0 no n false f off". */
 int parse_bool(const char *s);
 
-/* Whole percent, "25%" or "25"; "infinity" is 0, no limit. */
+/* Whole percent, "25%" or "25". */
 int parse_percent(const char *s, uint64_t *ret);
+/* The same, or "infinity", which is 0: no limit. */
+int parse_limit(const char *s, uint64_t *ret);
 
 /* A time span in nanoseconds: "250us", "5ms", "1.5s", "2min 3s", "1h"; a bare number is seconds, "infinity" is
  * NSEC_INFINITY. Finer than a nanosecond is cut off. */

@@ -16,7 +16,8 @@
  *     Name      on the bus, in files and in what is kept
  *     name      what xschedctl calls it
  *     field     of Settings, and of what it resolves to
- *     TYPE      INT, UINT, PERCENT, USEC (a time span), BOOL, PREEMPTION, ACCOUNTING, CLASS (a name)
+ *     TYPE      INT, UINT, PERCENT, LIMIT (a percentage, or infinity), USEC (a time span), BOOL, PREEMPTION,
+ *               ACCOUNTING, CLASS (a name)
  *     min, max  in the unit of the bus; of numbers only
  *     usual     the default
  *     LOWERS    SMALLER; SMALLER_LIMIT, where 0 is no limit; LATER, where 0 is never; FURTHER, a preemption; EXACTER,
@@ -63,7 +64,7 @@
         ROW(arg, ACTIVE, Active, active, active, BOOL,                                                      \
             0, 1, false, NO, FROM_ABOVE, ANYBODY, POLICY,                                                   \
             "a boolean, yes or no")                                                                         \
-        ROW(arg, MAX, Max, max, max, PERCENT,                                                               \
+        ROW(arg, MAX, Max, max, max, LIMIT,                                                                 \
             0, POLICY_MAX_MAX, 0, SMALLER_LIMIT, OWN, GROUPS, POLICY,                                       \
             "a percentage, 1..10000, or 0 (infinity) for no limit")                                         \
         ROW(arg, MIN, Min, min, min, PERCENT,                                                               \
@@ -97,6 +98,7 @@
 #define SETTING_SIGNATURE_INT        "i"
 #define SETTING_SIGNATURE_UINT       "u"
 #define SETTING_SIGNATURE_PERCENT    "u"
+#define SETTING_SIGNATURE_LIMIT      "u"
 #define SETTING_SIGNATURE_USEC       "t"
 #define SETTING_SIGNATURE_BOOL       "b"
 #define SETTING_SIGNATURE_PREEMPTION "s"

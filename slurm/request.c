@@ -14,13 +14,14 @@
 
 typedef struct RequestRow {
         const char *name, *range;
-        bool percent;
+        int (*percent)(const char *s, uint64_t *ret); /* NULL: a number */
         int64_t min, max;
 } RequestRow;
 
-#define PERCENT_INT     false
-#define PERCENT_UINT    false
-#define PERCENT_PERCENT true
+#define PERCENT_INT     NULL
+#define PERCENT_UINT    NULL
+#define PERCENT_PERCENT parse_percent
+#define PERCENT_LIMIT   parse_limit
 
 /* The settings that jobs can ask for, by KEY. A new setting is named here, too. */
 #define REQUEST_ROW_PRIORITY(...) REQUEST_ROW(REQUEST_PRIORITY, __VA_ARGS__)
@@ -58,7 +59,7 @@ static int parse(const RequestRow *row, const char *text, int64_t *ret) {
 
         if (!row->percent)
                 return parse_int64(text, row->min, row->max, ret);
-        int r = parse_percent(text, &percent);
+        int r = row->percent(text, &percent);
         if (r < 0)
                 return r;
         if (percent > (uint64_t) row->max)

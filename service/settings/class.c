@@ -37,16 +37,25 @@ static int type_accounting(const char *value, const ConfItem *item, void *data) 
 
 const ConfType conf_type_accounting = {"one of auto, exact, sampled and off", type_accounting, NULL};
 
-static int type_percent(const char *value, const ConfItem *item, void *data) {
-        uint64_t v;
-
-        int r = parse_percent(value, &v);
-        if (r < 0)
-                return r;
+static int put_percent(uint64_t v, const ConfItem *item, void *data) {
         if (v < (uint64_t) item->min || v > (uint64_t) item->max)
                 return -ERANGE;
         *(uint32_t *) data = (uint32_t) v;
         return 0;
+}
+
+static int type_percent(const char *value, const ConfItem *item, void *data) {
+        uint64_t v;
+        int r = parse_percent(value, &v);
+
+        return r < 0 ? r : put_percent(v, item, data);
+}
+
+static int type_limit(const char *value, const ConfItem *item, void *data) {
+        uint64_t v;
+        int r = parse_limit(value, &v);
+
+        return r < 0 ? r : put_percent(v, item, data);
 }
 
 static const char *format_percent(char *buf, size_t size, int64_t limit) {
@@ -54,7 +63,8 @@ static const char *format_percent(char *buf, size_t size, int64_t limit) {
         return buf;
 }
 
-const ConfType conf_type_percent = {"a percentage (\"25%\"), or infinity", type_percent, format_percent};
+const ConfType conf_type_percent = {"a percentage (\"25%\")", type_percent, format_percent};
+const ConfType conf_type_limit = {"a percentage (\"25%\"), or infinity", type_limit, format_percent};
 
 static const ConfItem class_items[] = {
                 [SETTINGS_CLASS] = CONF_ITEM("Description", conf_type_string, Class, description, 0, 0),

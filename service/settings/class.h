@@ -52,6 +52,7 @@ const Class *classes_find(const Classes *c, const char *name);
 extern const ConfType conf_type_preemption;
 extern const ConfType conf_type_accounting;
 extern const ConfType conf_type_percent; /* into uint32_t */
+extern const ConfType conf_type_limit;   /* the same */
 
 /* Items of the settings that files can have, in the order of SettingsKey, so that the reader's `given` is also the mask
  * of the `settings` that it reads into. SETTINGS_CLASS is the file's own. */
@@ -63,6 +64,8 @@ extern const ConfType conf_type_percent; /* into uint32_t */
         CLASS_ITEM_OF(type, index, key, field, conf_type_uint, min, max)
 #define CLASS_ITEM_PERCENT(type, index, key, field, min, max)                                                          \
         CLASS_ITEM_OF(type, index, key, field, conf_type_percent, min, max)
+#define CLASS_ITEM_LIMIT(type, index, key, field, min, max)                                                            \
+        CLASS_ITEM_OF(type, index, key, field, conf_type_limit, min, max)
 #define CLASS_ITEM_USEC(type, index, key, field, min, max)                                                             \
         CLASS_ITEM_OF(type, index, key, field, conf_type_usec, (min) *NSEC_PER_USEC, (max) *NSEC_PER_USEC)
 #define CLASS_ITEM_BOOL(type, index, key, field, min, max) CLASS_ITEM_OF(type, index, key, field, conf_type_bool, 0, 0)

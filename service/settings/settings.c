@@ -34,6 +34,7 @@ typedef enum RowType {
         TYPE_INT,
         TYPE_UINT,
         TYPE_PERCENT,
+        TYPE_LIMIT,
         TYPE_USEC,
         TYPE_BOOL,
         TYPE_PREEMPTION,
@@ -254,6 +255,9 @@ static int parse_number(RowType type, const char *text, int64_t *ret) {
                 break;
         case TYPE_PERCENT:
                 r = parse_percent(text, &v);
+                break;
+        case TYPE_LIMIT:
+                r = parse_limit(text, &v);
                 break;
         case TYPE_USEC:
                 r = parse_nsec(text, &v);

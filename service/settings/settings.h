@@ -31,6 +31,7 @@ typedef char SettingsClassName[SETTINGS_CLASS_MAX];
 #define SETTING_TYPE_INT        int
 #define SETTING_TYPE_UINT       uint32_t
 #define SETTING_TYPE_PERCENT    uint32_t
+#define SETTING_TYPE_LIMIT      uint32_t
 #define SETTING_TYPE_USEC       uint32_t
 #define SETTING_TYPE_BOOL       bool
 #define SETTING_TYPE_PREEMPTION Preemption
@@ -83,6 +84,7 @@ int settings_set_name(Settings *s, SettingsKey k, const char *name);
 #define SETTING_TAKES_INT        NUMBER
 #define SETTING_TAKES_UINT       NUMBER
 #define SETTING_TAKES_PERCENT    NUMBER
+#define SETTING_TAKES_LIMIT      NUMBER
 #define SETTING_TAKES_USEC       NUMBER
 #define SETTING_TAKES_BOOL       NUMBER
 #define SETTING_TAKES_PREEMPTION NAME

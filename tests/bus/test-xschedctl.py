@@ -417,7 +417,6 @@ class Errors(unittest.TestCase):
         self.fails("show", "client:987654", says="client:987654: no such")
         self.fails("show", "queue:987654", says="queue:987654: no such")
         self.fails("show", "device:pci:dead", says="device:pci:dead: no such")
-        # An empty name, as of an unset shell variable, is no unit's.
         for name, says in ("", "the name of the target is empty"), ("group:", "the name of the group is empty"):
             for verb, *words in ("show",), ("status",), ("explain",), ("set", "weight=1"), ("suspend",), ("reset",):
                 self.fails(verb, name, *words, says=says)
@@ -443,6 +442,7 @@ class Errors(unittest.TestCase):
             self.fails("set", f"device:{DEVICE}", "timeslice=soon", says="timeslice=soon: not a time span")
             self.fails("set", c.pid, "priority=99999999999", says="priority=99999999999: out of range")
             self.fails("set", c.pid, "priority=256", says="Priority")
+            self.fails("set", "/", "min=infinity", says="min=infinity: not a percentage, like 25%\n")
             self.fails("set", c.pid, "class=nosuch", says="nosuch")
             self.fails("set", f"device:{DEVICE}", "policy=nosuch", says="nosuch")
             self.fails("set", "device:pci:dead", "policy=tree", says="device:pci:dead: no such device")

@@ -272,6 +272,8 @@ static void test_strings(void **state) {
                         {"Max", "5%%", -EINVAL},
                         {"Min", "100%", 0},
                         {"Min", "101%", -ERANGE},
+                        {"Min", "infinity", -EINVAL},
+                        {"Utilization", "infinity", -EINVAL},
                         {"Period", "100ms", 0},
                         {"Period", "2", 0},
                         {"Period", "11s", -ERANGE},

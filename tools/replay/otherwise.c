@@ -10,7 +10,7 @@
 #include "otherwise.h"
 #include "replay.h"
 
-typedef enum KeyType { KEY_U32, KEY_INT, KEY_BOOL, KEY_SPAN_NS, KEY_SPAN_US, KEY_PERCENT } KeyType;
+typedef enum KeyType { KEY_U32, KEY_INT, KEY_BOOL, KEY_SPAN_NS, KEY_SPAN_US, KEY_PERCENT, KEY_LIMIT } KeyType;
 
 typedef struct Key {
         const char *name;
@@ -43,7 +43,7 @@ static const Key entity_keys[] = {
 
 static const Key node_keys[] = {
                 {"weight", KEY_U32, offsetof(PolicyNodeSettings, weight), POLICY_WEIGHT_MIN, POLICY_WEIGHT_MAX},
-                {"max", KEY_PERCENT, offsetof(PolicyNodeSettings, max), 0, POLICY_MAX_MAX},
+                {"max", KEY_LIMIT, offsetof(PolicyNodeSettings, max), 0, POLICY_MAX_MAX},
                 {"min", KEY_PERCENT, offsetof(PolicyNodeSettings, min), 0, POLICY_MIN_MAX},
                 {"period", KEY_SPAN_NS, offsetof(PolicyNodeSettings, period_ns), POLICY_PERIOD_MIN, POLICY_PERIOD_MAX},
                 {"utilization", KEY_U32, offsetof(PolicyNodeSettings, utilization), 1, POLICY_UTILIZATION_MAX},
@@ -79,7 +79,8 @@ static int take(const Key *k, const char *value, void *object) {
                         *(uint32_t *) p = (uint32_t) (u / NSEC_PER_USEC);
                 return r;
         case KEY_PERCENT:
-                r = parse_percent(value, &u);
+        case KEY_LIMIT:
+                r = k->type == KEY_PERCENT ? parse_percent(value, &u) : parse_limit(value, &u);
                 if (r >= 0 && u > (uint64_t) k->max)
                         r = -ERANGE;
                 if (r >= 0)

@@ -38,6 +38,7 @@
 #define DEFAULT_INT(usual)        printf("%" PRIi64, (int64_t) (usual))
 #define DEFAULT_UINT(usual)       printf("%" PRIu64, (uint64_t) (usual))
 #define DEFAULT_PERCENT(usual)    printf("%" PRIu64, (uint64_t) (usual))
+#define DEFAULT_LIMIT(usual)      DEFAULT_PERCENT(usual)
 #define DEFAULT_USEC(usual)       printf("%" PRIu64 "ms", (uint64_t) (usual) *NSEC_PER_USEC / NSEC_PER_MSEC)
 #define DEFAULT_BOOL(usual)       printf("%s", (usual) ? "yes" : "no")
 #define DEFAULT_PREEMPTION(usual) printf("auto")

@@ -23,7 +23,7 @@
 typedef struct Setting {
         const char *key; /* as typed; case does not matter */
         const char *name;
-        char type;      /* the type on the bus; '%': a percentage, u on the bus */
+        char type;      /* the type on the bus; '%': a percentage, '/': or no limit, both u on the bus */
         bool is_span;   /* "5ms", in microseconds on the bus */
         bool of_device; /* a parameter of a policy; otherwise a setting of groups, clients and queues */
 } Setting;
@@ -31,6 +31,7 @@ typedef struct Setting {
 #define TYPE_INT        'i'
 #define TYPE_UINT       'u'
 #define TYPE_PERCENT    '%'
+#define TYPE_LIMIT      '/'
 #define TYPE_USEC       't'
 #define TYPE_BOOL       'b'
 #define TYPE_PREEMPTION 's'
@@ -86,7 +87,8 @@ static int append_value(sd_bus_message *m, const Setting *s, const char *value) 
                 r = parse_int64(value, INT32_MIN, INT32_MAX, &i);
                 return r < 0 ? r : sd_bus_message_append(m, "{sv}", s->name, "i", (int32_t) i);
         case '%':
-                r = parse_percent(value, &u);
+        case '/':
+                r = s->type == '%' ? parse_percent(value, &u) : parse_limit(value, &u);
                 return r < 0 ? r : sd_bus_message_append(m, "{sv}", s->name, "u", (uint32_t) u);
         case 'u':
                 r = parse_uint64(value, 0, UINT32_MAX, &u);
@@ -124,7 +126,8 @@ int settings_append(sd_bus_message *m, ObjectKind kind, const char *assignment) 
                 return ctl_fail("%s: not a %s", assignment,
                                 s->is_span                       ? "time span, like 5ms"
                                                 : s->type == 'b' ? "boolean, yes or no"
-                                                : s->type == '%' ? "percentage, like 25%, or infinity"
+                                                : s->type == '%' ? "percentage, like 25%"
+                                                : s->type == '/' ? "percentage, like 25%, or infinity"
                                                                  : "number");
         if (r == -ERANGE)
                 return ctl_fail("%s: out of range", assignment);
