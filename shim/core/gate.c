@@ -96,10 +96,11 @@ static void gate_drained(Gate *g, PageSlot *s) {
 /* --- waiting --- */
 
 /* The count that a thread waiting at a gate has to take back if it never returns from the wait. A jump out of a signal
- * handler runs no clean-up, so the record stays behind, and the thread's next wait finds it: its frame lies deeper in
- * the stack than the frame that waits now, so nothing can return to it any more. A handler on an alternative stack
- * breaks that reasoning, and may take back a wait that it has only interrupted; therefore a wait that finds its record
- * taken counts its launch again. Records nest as signal handlers do; a wait that finds no free record goes without. */
+ * handler runs no clean-up, so the record stays behind, and the thread's next tracked launch finds it: its frame lies
+ * deeper in the stack than the frame that looks now, so nothing can return to it any more. A handler on an alternative
+ * stack breaks that reasoning, and may take back a wait that it has only interrupted; therefore a wait that finds its
+ * record taken counts its launch again. Records nest as signal handlers do; a wait that finds no free record goes
+ * without. */
 typedef struct WaitRecord {
         GateSeat *seat; /* NULL: free */
         const void *frame;
@@ -127,16 +128,19 @@ static void wait_take_backp(WaitRecord **r) {
                 wait_take_back(*r);
 }
 
+static void waits_look(const void *frame) {
+        for (size_t i = 0; i < ELEMENTSOF(wait_records); i++)
+                if (unlikely(wait_records[i].seat != NULL) && (uintptr_t) wait_records[i].frame <= (uintptr_t) frame)
+                        wait_take_back(&wait_records[i]);
+}
+
 static WaitRecord *wait_record(GateSeat *seat, const void *frame) {
         WaitRecord *mine = NULL;
 
-        for (size_t i = 0; i < ELEMENTSOF(wait_records); i++) {
-                WaitRecord *r = &wait_records[i];
-                if (r->seat && (uintptr_t) r->frame <= (uintptr_t) frame)
-                        wait_take_back(r);
-                if (!r->seat && !mine)
-                        mine = r;
-        }
+        waits_look(frame);
+        for (size_t i = 0; i < ELEMENTSOF(wait_records); i++)
+                if (!wait_records[i].seat && !mine)
+                        mine = &wait_records[i];
         if (mine) {
                 mine->frame = frame;
                 mine->waits = false;
@@ -299,6 +303,7 @@ int gate_begin_slow(Gate *g, GateWait wait, const GateRoom *room, bool counted) 
         PROTECT_ERRNO;
         bool waited = false;
 
+        waits_look(__builtin_frame_address(0));
         for (;;) {
                 GateSeat *seat = gate_pin(g);
                 if (!seat) {

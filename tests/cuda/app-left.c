@@ -102,6 +102,34 @@ void leave_one(FakeStream s, uint64_t p) {
         CHECK(sigaction(SIGUSR1, &before, NULL) == 0);
 }
 
+void await_line(void) {
+        while (getchar() != '\n')
+                ;
+}
+
+/* A launch is left while it waits at the gate; another one is made. */
+void leave_the_gate(FakeStream s, uint64_t p) {
+        struct sigaction sa = {.sa_handler = leave};
+
+        await_line();
+        CHECK(cu.wait(s) == 0);
+        CHECK(sigaction(SIGUSR1, &sa, NULL) == 0);
+        puts("waits");
+        fflush(stdout);
+        await_line();
+        if (sigsetjmp(back, 1) == 0)
+                (void) launch_on(s, p, 1, 0);
+        puts("jumped");
+        fflush(stdout);
+        await_line();
+        CHECK(launch_on(s, p, 1, 0) == 0);
+        CHECK(cu.wait(s) == 0);
+        puts("done");
+        fflush(stdout);
+        while (getchar() != EOF)
+                ;
+}
+
 /* --- jumps out of the layer, right behind a lock that it has taken --- */
 
 static void use_all(FakeStream s) {

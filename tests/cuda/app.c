@@ -11,7 +11,8 @@
  * app time USEC: launches and waits until its standard input ends; says then how many kernels it has run. app deep
  * USEC: the same without waiting but for every hundredth. app left USEC: as deep, until it has a line of input; then it
  * leaves a launch, waits for what was launched, and says so. app refused USEC: as deep, until it has a line of input;
- * then a launch stays in flight, and the driver refuses to destroy its context, which the program says.
+ * then a launch stays in flight, and the driver refuses to destroy its context, which the program says. app gate USEC:
+ * as deep, until it has a line of input; then a handler of SIGUSR1 jumps out of a launch that waits.
  */
 
 #include <dlfcn.h>
@@ -377,42 +378,6 @@ static int status_of(pid_t pid) {
         return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-static volatile pid_t forked_within;
-static bool forks_within;
-
-/* On the thread that launches, which has the lock of a queue of the layer's. */
-static void fork_within(bool record) {
-        if (!forks_within || !pthread_equal(pthread_self(), jumper))
-                return;
-        forks_within = false;
-        forked_within = fork();
-        CHECK(forked_within >= 0);
-}
-
-/* The thread sanitizer lets no child make threads, as libxsched does. */
-#ifdef __SANITIZE_THREAD__
-#        define FORKS_WITHIN false
-#else
-#        define FORKS_WITHIN true
-#endif
-
-/* The child returns from the launch that it was made in. */
-static void fork_in_launches(FakeStream s, uint64_t p) {
-        jumper = pthread_self();
-        forks_within = FORKS_WITHIN;
-        forked_within = -1;
-        fake_cuda_on_event(fork_within);
-        for (int i = 0; i < 40; i++) {
-                int r = launch_on(s, p, i, 0);
-                if (forked_within == 0)
-                        exit((r == 0 || r == 3) && launch_on(s, p, i, 0) == 3 && cu.wait(s) == 3 ? 9 : 1);
-                CHECK(r == 0);
-        }
-        fake_cuda_on_event(NULL);
-        if (forked_within > 0)
-                CHECK(status_of(forked_within) == 9);
-}
-
 static void case_fork(void) {
         FakeStream s = stream();
         uint64_t p = memory();
@@ -427,8 +392,6 @@ static void case_fork(void) {
                 exit(7);
         }
         printf("forked %d\n", status_of(pid));
-        fflush(stdout);
-        fork_in_launches(s, p);
         CHECK(cu.wait(s) == 0);
 }
 
@@ -490,11 +453,6 @@ static void report(void) {
         fclose(f);
 }
 
-static void await_line(void) {
-        while (getchar() != '\n')
-                ;
-}
-
 static void wait_at_host(void *userdata) {
         while (sem_wait(userdata) < 0)
                 ;
@@ -534,6 +492,8 @@ static void work(uint64_t ns, int every, const char *then) {
         }
         if (strcmp(then, "refused") == 0)
                 be_refused(s, p);
+        if (strcmp(then, "gate") == 0)
+                leave_the_gate(s, p);
         if (strcmp(then, "left") == 0) {
                 leave_one(s, p);
                 CHECK(cu.wait(s) == 0);
@@ -547,7 +507,7 @@ static void work(uint64_t ns, int every, const char *then) {
 }
 
 int main(int argc, char **argv) {
-        static const char *const workers[] = {"time", "deep", "left", "refused"};
+        static const char *const workers[] = {"time", "deep", "left", "refused", "gate"};
         bool works = false;
 
         CHECK(argc >= 2);

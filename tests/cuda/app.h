@@ -38,6 +38,8 @@ unsigned sum(uint64_t p, FakeStream s); /* of the numbers, when all of the strea
 extern unsigned long n_left; /* launches that were left before they were made */
 void case_left(void);
 void leave_one(FakeStream s, uint64_t p);
+void leave_the_gate(FakeStream s, uint64_t p);
+void await_line(void); /* of the standard input */
 void case_locks(void); /* needs jump-at-locks.c */
 
 /* app-steps.c */

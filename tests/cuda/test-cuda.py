@@ -8,6 +8,7 @@ FAKE_CUDA_DIR (which also has the hostile libxsched), LIBXSCHED and XSCHEDD.
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -369,6 +370,35 @@ class Scheduled(ScheduledCase):
         say("refused")
         for _ in range(100):
             self.assertEqual(state(), "running")
+        say("done")
+        until(lambda: state() == "idle", "nothing is in flight")
+
+    def test_a_launch_that_is_left_at_the_gate(self):
+        p, other = self.start("gate", 500), self.start("deep", 500, XSCHED_PRIORITY="-10")
+        queue = self.queue_of(p)
+        self.queue_of(other)
+        client = f"{PATH}/client/{queue['client']}"
+        state = lambda: self.get("State", f"{PATH}/queue/{queue['id']}", QUEUE)
+
+        def say(answer=None):
+            p.stdin.write("\n")
+            p.stdin.flush()
+            if answer:
+                self.assertEqual(p.stdout.readline(), f"{answer}\n")
+
+        def in_futex():
+            with open(f"/proc/{p.pid}/syscall", encoding="utf-8") as f:
+                return f.read().startswith("202 ")
+
+        until(lambda: self.launches(queue) > 10, "it launches")
+        say("waits")
+        self.c.call(NAME, client, CLIENT, "Suspend")
+        until(lambda: state() == "suspended", "it is suspended")
+        say()
+        until(in_futex, "it waits at the gate")
+        os.kill(p.pid, signal.SIGUSR1)
+        self.assertEqual(p.stdout.readline(), "jumped\n")
+        self.c.call(NAME, client, CLIENT, "Resume")
         say("done")
         until(lambda: state() == "idle", "nothing is in flight")
 
