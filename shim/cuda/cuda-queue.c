@@ -67,8 +67,8 @@ bool cuda_on_other_stack(void) {
 /* A lock that this thread takes, has or gives back. It is noted before the lock is taken, and until it is given back.
  */
 typedef struct Holding {
-        const CudaQueue *queue; /* NULL: free */
-        const void *frame;      /* of the function that has it */
+        CudaQueue *queue;  /* NULL: free */
+        const void *frame; /* of the function that has it */
 } Holding;
 
 /* Handlers of signals nest. Initial-exec, because dynamic TLS is allocated on first use. */
@@ -93,6 +93,14 @@ static Holding *holding_of(const CudaQueue *q) {
 
 bool cuda_queue_is_mine(const CudaQueue *q) {
         return holding_of(q);
+}
+
+CudaQueue *cuda_queue_left(const void *frame) {
+        for (size_t i = 0; i < ELEMENTSOF(holdings); i++)
+                if (unlikely(holdings[i].queue) && (uintptr_t) holdings[i].frame <= (uintptr_t) frame &&
+                                !cuda_on_other_stack())
+                        return holdings[i].queue;
+        return NULL;
 }
 
 /* Uses CLOCK_REALTIME, because pthread_mutex_clocklock() is newer than some systems that we run on. */

@@ -111,6 +111,9 @@ void cuda_queue_unlock(CudaQueue *q);
  */
 bool cuda_queue_is_mine(const CudaQueue *q);
 
+/* Returns a queue whose lock this thread has left by a jump; NULL: there is none. `frame`: of the caller. */
+CudaQueue *cuda_queue_left(const void *frame);
+
 /* Returns whether this is an alternative stack of a signal handler: frames cannot be compared then. */
 bool cuda_on_other_stack(void);
 

@@ -241,7 +241,10 @@ static bool try_harvest(CudaQueue *q, const XschedQueue *xq, bool *ret_more) {
 
 /* When the driver can no longer be asked, the end of the process reports the rest. */
 static void track_last_look(CudaQueue *q) {
-        queue_number_rides(q);
+        if (cuda_has_ended())
+                queue_number_rides(q);
+        else
+                (void) cuda_track_is_locked(q); /* the driver can be asked, so what a jump has left is mended */
         cuda_ride_reset(&q->ride);
         if (q->xq && !cuda_has_ended()) {
                 queue_harvest(q, true, true);
@@ -397,12 +400,23 @@ void cuda_track_left_context(CudaContext context, bool destroyed) {
 
 /* --- waits of the application --- */
 
+/* A queue that is in the table no more, as the jump came out of the end of its stream, is found only by this. */
+static void mend_left(const void *frame) {
+        PROTECT_ERRNO;
+
+        for (CudaQueue *q; (q = cuda_queue_left(frame)) && cuda_queue_lock_at(q, frame);) {
+                (void) cuda_track_is_locked(q);
+                cuda_track_unlock(q);
+        }
+}
+
 /* Does nothing when a thread inside of the driver has the lock: a later look finds the completions. */
 void cuda_wait_begin(CudaStream stream, bool per_thread, CudaWait *ret) {
         CudaQueue *q = cuda_queue_find(stream, per_thread);
 
         *ret = (CudaWait){};
         cuda_track_look_for_left(__builtin_frame_address(0));
+        mend_left(__builtin_frame_address(0));
         if (!q || q->own_default || !CUDA_TRACK_TRY_LOCK(q))
                 return;
         if (q->xq && !queue_is_quiet(q))
@@ -438,6 +452,7 @@ static void harvest_in_flight(CudaQueue *q) {
 void cuda_track_waited_all(void) {
         PROTECT_ERRNO;
         cuda_track_look_for_left(__builtin_frame_address(0));
+        mend_left(__builtin_frame_address(0));
         cuda_queue_each(harvest_in_flight);
 }
 
