@@ -27,6 +27,10 @@ uint64_t policy_latest(const Policy *p) {
         return p->latest_ns;
 }
 
+bool policy_is_owed(const PolicyEntity *e) {
+        return e->grant.verdict == VERDICT_RUN && e->by_floor;
+}
+
 void policy_fetch(uintptr_t entity) {
         fetch_lines(entity, offsetof(PolicyEntity, id));
 }

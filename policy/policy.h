@@ -304,6 +304,10 @@ extern const PolicyOps *const policy_all[];
  * entity often stays away. */
 uint64_t policy_latest(const Policy *p);
 
+/* Whether the entity runs by a turn of the floor: priorities have no say in that, neither of entities that are there
+ * nor of those that are expected. */
+bool policy_is_owed(const PolicyEntity *e);
+
 /* Have the CPU fetch what calls for the entity are about to read: its own memory, which may be freed meanwhile; and
  * what it refers to. */
 void policy_fetch(uintptr_t entity);

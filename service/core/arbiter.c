@@ -43,7 +43,9 @@ bool arbiter_holds(const Entity *e) {
                 return false;
         if (e->gang != GANG_NONE)
                 return e->gang == GANG_HOLD;
-        return device_grants_in_force(e->device) && (e->yields || e->grant.verdict == VERDICT_HOLD);
+        if (!device_grants_in_force(e->device))
+                return false;
+        return e->grant.verdict == VERDICT_HOLD || (e->yields && !policy_is_owed(e->policy));
 }
 
 /* A member of a gang may run although the policy of its own device holds it: it then gets the smallest threshold.

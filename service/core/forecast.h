@@ -23,8 +23,9 @@
  *     the service and the stopped processes sleep, and wake up late by a tenth of a millisecond, or by two where a
  *     hypervisor has taken the CPU away. So within the same limit a window begins as early as the slowest of the last
  *     FORECAST_OPENINGS asks for. What a client says of its part counts up to COSTS_SPREAD times the device's estimate.
- *   - In the window, entities of lower priority yield: they are held, as far as the ladder chooses. It ends when
- *     the entity comes, and there is no other window before that.
+ *   - In the window, entities of lower priority yield: they are held, as far as the ladder chooses. One with a turn of
+ *     the floor does not: it would lose the turn, and wait for all others' turns again. The window ends when the entity
+ *     comes, and there is no other window before that.
  *
  * So an entity with a period costs those below at most 1/FORECAST_PART of their time beside its own work, and one that
  * does not come costs them one window. The policy knows nothing of windows: the time in them counts as the yielding

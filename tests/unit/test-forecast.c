@@ -427,6 +427,44 @@ static void test_who_goes_is_forgotten(void **state) {
         two_done(&t);
 }
 
+/* Makes regular visits. Returns for how long the low one was held at most. */
+static uint64_t longest_hold(const Two *t, unsigned n) {
+        uint64_t due = now_ns(), since = 0, longest = 0;
+
+        for (unsigned i = 0; i < n; i++, due += PERIOD_NS) {
+                while (now_ns() < due) {
+                        (void) pass_until(t, now_ns() + STEP_NS);
+                        since = !held(t->l) ? 0 : since ?: now_ns();
+                        longest = MAX(longest, since ? now_ns() - since : 0);
+                }
+                begin(t->h);
+                own_clock_pass(WORK_NS);
+                finish(t->h);
+        }
+        return longest;
+}
+
+/* A turn of the floor comes before what is expected, as before what is there: nobody is held for longer than without
+ * windows. */
+static void test_floor(void **state) {
+        const uint64_t run_ns = 1 * NSEC_PER_MSEC;
+
+        for (uint64_t starve_ns = 4 * NSEC_PER_MSEC; starve_ns < PERIOD_NS; starve_ns += 600 * NSEC_PER_USEC) {
+                Two t = two_make(0);
+                Process mid = join(t.m, "/mid", 5);
+                DeviceSettings s = DEVICE_SETTINGS_NULL;
+
+                assert_int_equal(device_settings_set(&s, device_key_find("StarveRunUSec"), run_ns / NSEC_PER_USEC), 0);
+                assert_int_equal(device_settings_set(&s, device_key_find("StarveUSec"), starve_ns / NSEC_PER_USEC), 0);
+                assert_int_equal(device_configure(t.d, &s), 0);
+                t.d->costs.hold_ns = PERIOD_NS / FORECAST_PART;
+                begin(queue(&mid, "d", 0));
+                assert_in_range(longest_hold(&t, 40), starve_ns - run_ns, starve_ns + WORK_NS + 3 * STEP_NS);
+                leave(&mid);
+                two_done(&t);
+        }
+}
+
 /* Of equals nobody yields, so nothing is due for them, until there is one below them. */
 static void test_equals(void **state) {
         Two t = two_make(10);
@@ -471,6 +509,7 @@ int main(void) {
                         cmocka_unit_test(test_nobody_else_yields),
                         cmocka_unit_test(test_linger_turns_it_off),
                         cmocka_unit_test(test_who_goes_is_forgotten),
+                        cmocka_unit_test(test_floor),
                         cmocka_unit_test(test_equals),
         };
 
