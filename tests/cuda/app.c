@@ -378,6 +378,42 @@ static int status_of(pid_t pid) {
         return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
+static volatile pid_t forked_within;
+static bool forks_within;
+
+/* On the thread that launches, which has the lock of a queue of the layer's. */
+static void fork_within(bool record) {
+        if (!forks_within || !pthread_equal(pthread_self(), jumper))
+                return;
+        forks_within = false;
+        forked_within = fork();
+        CHECK(forked_within >= 0);
+}
+
+/* The thread sanitizer lets no child make threads, as libxsched does. */
+#ifdef __SANITIZE_THREAD__
+#        define FORKS_WITHIN false
+#else
+#        define FORKS_WITHIN true
+#endif
+
+/* The child returns from the launch that it was made in. */
+static void fork_in_launches(FakeStream s, uint64_t p) {
+        jumper = pthread_self();
+        forks_within = FORKS_WITHIN;
+        forked_within = -1;
+        fake_cuda_on_event(fork_within);
+        for (int i = 0; i < 40; i++) {
+                int r = launch_on(s, p, i, 0);
+                if (forked_within == 0)
+                        exit((r == 0 || r == 3) && launch_on(s, p, i, 0) == 3 && cu.wait(s) == 3 ? 9 : 1);
+                CHECK(r == 0);
+        }
+        fake_cuda_on_event(NULL);
+        if (forked_within > 0)
+                CHECK(status_of(forked_within) == 9);
+}
+
 static void case_fork(void) {
         FakeStream s = stream();
         uint64_t p = memory();
@@ -392,6 +428,8 @@ static void case_fork(void) {
                 exit(7);
         }
         printf("forked %d\n", status_of(pid));
+        fflush(stdout);
+        fork_in_launches(s, p);
         CHECK(cu.wait(s) == 0);
 }
 

@@ -41,6 +41,7 @@ static void end(void) {
 static void fork_child(void) {
         forked = true;
         fake_lock = (pthread_mutex_t) PTHREAD_MUTEX_INITIALIZER;
+        fake_changed = (pthread_cond_t) PTHREAD_COND_INITIALIZER;
 }
 
 API int cuInit(unsigned flags) {
