@@ -4,9 +4,8 @@
  * The environment: no system call, no memory
  */
 
-#include <stdio.h>
-
 #include "common/client-environment.h"
+#include "common/class-name.h"
 #include "common/macro.h"
 
 static const struct {
@@ -44,14 +43,6 @@ static bool read_bool(const char *variable) {
         return environment_is_true(secure_getenv(variable));
 }
 
-/* As the service has it: with another class it would refuse the whole process. */
-static bool is_class(const char *name) {
-        static const char ok[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
-        size_t n = strlen(name);
-
-        return n > 0 && n < sizeof(((ClientEnvironment *) NULL)->class) && name[0] != '.' && strspn(name, ok) == n;
-}
-
 bool environment_number(EnvironmentNumber n, const char *text, int64_t *ret) {
         char *end;
 
@@ -69,7 +60,7 @@ void environment_read(ClientEnvironment *ret) {
         read_string(VARIABLE_ADDRESS, ret->bus_address, sizeof(ret->bus_address));
         read_string("XSCHED_JOB", ret->job, sizeof(ret->job));
         read_string(VARIABLE_CLASS, ret->class, sizeof(ret->class));
-        if (!is_class(ret->class))
+        if (!class_name_is_valid(ret->class))
                 ret->class[0] = '\0';
         read_string(numbers[ENVIRONMENT_PRIORITY].variable, ret->priority, sizeof(ret->priority));
         read_string(numbers[ENVIRONMENT_WEIGHT].variable, ret->weight, sizeof(ret->weight));
@@ -94,7 +85,7 @@ void environment_check(const EnvironmentSource *s) {
         if (strlen(v) >= sizeof(((ClientEnvironment *) NULL)->bus_address))
                 environment_complain(s, VARIABLE_ADDRESS, v, "at most 511 characters");
         v = environment_get(s, VARIABLE_CLASS);
-        if (!isempty(v) && !is_class(v))
+        if (!isempty(v) && !class_name_is_valid(v))
                 environment_complain(s, VARIABLE_CLASS, v,
                                 "the name of a class, at most 63 letters, digits, '.', '_' and '-'");
         for (EnvironmentNumber n = 0; n < _ENVIRONMENT_NUMBER_MAX; n++) {

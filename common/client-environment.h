@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/class-name.h"
 #include "common/environment-source.h"
 
 /* Unset variables are empty strings. */
@@ -24,7 +25,7 @@ typedef struct ClientEnvironment {
         bool debug;
         char bus_address[512];
         char job[128];
-        char class[64];
+        char class[CLASS_NAME_MAX];
         char priority[16], weight[16];
 } ClientEnvironment;
 

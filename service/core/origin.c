@@ -35,7 +35,7 @@
 
 typedef struct Section {
         Settings settings;
-        char class[SETTINGS_CLASS_MAX];
+        char class[CLASS_NAME_MAX];
         uint64_t given;
 } Section;
 

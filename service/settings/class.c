@@ -157,15 +157,15 @@ static int compare_classes(const void *a, const void *b) {
 }
 
 /* Makes "batch" of "/etc/xsched/classes.d/batch.class"; -EINVAL when that cannot be a name. */
-static int name_of(const char *path, char ret[static SETTINGS_CLASS_MAX]) {
+static int name_of(const char *path, char ret[static CLASS_NAME_MAX]) {
         const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
         size_t n = strlen(base) - strlen(CLASS_SUFFIX);
-        char name[SETTINGS_CLASS_MAX] = "";
+        char name[CLASS_NAME_MAX] = "";
 
         if (n >= sizeof(name))
                 return -EINVAL;
         (void) snprintf(name, sizeof(name), "%.*s", (int) n, base);
-        if (!settings_class_name_is_valid(name))
+        if (!class_name_is_valid(name))
                 return -EINVAL;
         memcpy(ret, name, sizeof(name));
         return 0;
@@ -192,7 +192,7 @@ static int match_restore(const char *path, const ConfContext *context, Reading *
 static int class_load(const char *path, const char *const *dirs, ConfContext *context, Reading *reading) {
         _cleanup_(conf_files_done)
         ConfFiles drop_ins = CONF_FILES_NULL;
-        char subdir[SETTINGS_CLASS_MAX + sizeof(CLASS_SUFFIX ".d")];
+        char subdir[CLASS_NAME_MAX + sizeof(CLASS_SUFFIX ".d")];
 
         int first_error = conf_parse_file(context, path);
         if (first_error == -ENOMEM)

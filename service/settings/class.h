@@ -20,7 +20,7 @@
 #define CLASS_DESCRIPTION_MAX 128U
 
 typedef struct Class {
-        char name[SETTINGS_CLASS_MAX];
+        char name[CLASS_NAME_MAX];
         char description[CLASS_DESCRIPTION_MAX];
         Settings settings;        /* never names a class: classes do not nest */
         bool freeze;              /* a unit that is suspended, or does not keep to a hold, is frozen, too: freeze.h */

@@ -201,15 +201,6 @@ const char *settings_format(const Settings *s, SettingsKey k, char *buf, size_t 
         return buf;
 }
 
-bool settings_class_name_is_valid(const char *name) {
-        static const char ok[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
-
-        if (isempty(name) || name[0] == '.')
-                return false;
-        size_t n = strlen(name);
-        return n < SETTINGS_CLASS_MAX && strspn(name, ok) == n;
-}
-
 int settings_set_number(Settings *s, SettingsKey k, int64_t v) {
         if (v < rows[k].min || v > rows[k].max)
                 return -ERANGE;
@@ -219,9 +210,9 @@ int settings_set_number(Settings *s, SettingsKey k, int64_t v) {
 
 /* Writes the whole field, so that equal settings are equal bytes. */
 static int put_class(Settings *s, SettingsKey k, const char *name) {
-        if (!settings_class_name_is_valid(name))
+        if (!class_name_is_valid(name))
                 return -EINVAL;
-        memset(value_of(s, k), 0, SETTINGS_CLASS_MAX);
+        memset(value_of(s, k), 0, CLASS_NAME_MAX);
         memcpy(value_of(s, k), name, strlen(name));
         s->mask |= BIT(k);
         return 0;

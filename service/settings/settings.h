@@ -18,14 +18,14 @@
 #include <stddef.h>
 
 #include "accounting.h"
+#include "common/class-name.h"
 #include "common/macro.h"
 #include "common/setting-rows.h"
 #include "policy/policy.h"
 
-#define SETTINGS_CLASS_MAX     64U /* with the terminating zero */
 #define SETTINGS_THRESHOLD_MAX 65535U
 
-typedef char SettingsClassName[SETTINGS_CLASS_MAX];
+typedef char SettingsClassName[CLASS_NAME_MAX];
 
 /* The types of common/setting-rows.h. */
 #define SETTING_TYPE_INT        int
@@ -127,9 +127,6 @@ bool settings_is_equal(const Settings *a, const Settings *b);
 
 /* Forgets those keys of *s that `than` names with the same value. Returns whether there were any. */
 bool settings_forget_equal(Settings *s, const Settings *than);
-
-/* [a-zA-Z0-9._-]+, shorter than SETTINGS_CLASS_MAX, not starting with a dot. */
-bool settings_class_name_is_valid(const char *name);
 
 typedef enum SettingsSource {
         SETTINGS_FROM_DEFAULT,

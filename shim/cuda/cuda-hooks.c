@@ -253,7 +253,10 @@ HOOK(cuEventSynchronize, (CudaEvent event)) {
         return r;
 }
 
-/* --- ends of streams, contexts and devices: we let go of them, unless the driver refuses --- */
+/* --- ends of streams, contexts and devices --- */
+
+/* Of a stream that the driver refuses to destroy, what is in flight counts until it is complete, and the next launch
+ * makes a queue for it again. A context that it refuses to destroy is kept as it is. */
 
 #define DESTROYS_STREAM(name)                                                                                          \
         HOOK(name, (CudaStream stream)) {                                                                              \

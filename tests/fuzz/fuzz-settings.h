@@ -22,6 +22,6 @@ static inline void check_settings(const Settings *s) {
         require(!settings_has(s, SETTINGS_WEIGHT) ||
                         (s->weight >= POLICY_WEIGHT_MIN && s->weight <= POLICY_WEIGHT_MAX));
         require(!settings_has(s, SETTINGS_THRESHOLD) || s->threshold <= SETTINGS_THRESHOLD_MAX);
-        require(!settings_has(s, SETTINGS_CLASS) || settings_class_name_is_valid(s->class));
+        require(!settings_has(s, SETTINGS_CLASS) || class_name_is_valid(s->class));
         require((s->mask & ~((1U << _SETTINGS_KEY_MAX) - 1)) == 0);
 }
