@@ -114,11 +114,13 @@ class Driver(Case):
         self.check_share(0.2)
 
     def test_child_ends_with_the_work(self):
+        """The work ends first: a driver that sees none of what still runs is not asked again, and its child ends at once,
+        while samples count."""
         self.nvml(f"40 {self.p.pid}")
         self.begin()
         until(lambda: self.source() == "driver", "the driver's count")
-        self.nvml("none")
         self.stop()
+        self.nvml("none")
         until(lambda: not os.path.exists(f"/proc/{self.started()[-1]}"), "the child to end")
         ran = self.ran()
         self.assertEqual(self.share(2 * PERIOD), 0)
