@@ -57,7 +57,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT, look_once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t released = PTHREAD_COND_INITIALIZER, arrived = PTHREAD_COND_INITIALIZER;
 static bool held, ending;
-static atomic_bool watched;
+static atomic_bool watched, serves;
 static XschedQueue *queues[QUEUES_MAX];
 static size_t n_queues;
 static atomic_int n_alive;
@@ -112,6 +112,7 @@ static void *service(void *unused) {
         held = false;
         (void) pthread_cond_broadcast(&released);
         (void) pthread_mutex_unlock(&lock);
+        atomic_store(&serves, false);
         return NULL;
 }
 
@@ -130,7 +131,7 @@ static void fork_child(void) {
         lock = (pthread_mutex_t) PTHREAD_MUTEX_INITIALIZER;
         released = (pthread_cond_t) PTHREAD_COND_INITIALIZER;
         arrived = (pthread_cond_t) PTHREAD_COND_INITIALIZER;
-        held = false;
+        held = serves = false;
         memset(&seen, 0, sizeof(seen));
         n_queues = 0;
         n_alive = 0;
@@ -155,10 +156,11 @@ static void start(void) {
         if (!registered)
                 (void) pthread_atfork(NULL, NULL, fork_child);
         registered = true;
-        if ((fake.hold || fake.flip) && pthread_create(&thread, NULL, service, NULL) == 0)
+        atomic_store(&serves, fake.hold || fake.flip);
+        if (serves && pthread_create(&thread, NULL, service, NULL) == 0)
                 (void) pthread_detach(thread);
         else
-                held = false;
+                held = serves = false;
 }
 
 static long outstanding_sum(void) {
@@ -177,9 +179,11 @@ __attribute__((destructor)) static void report(void) {
         if (!path)
                 return;
 
-        /* Poll: the callbacks that end these come from threads that this library cannot join. */
+        /* Poll: the callbacks that end these come from threads that this library cannot join. Our own thread may be in
+         * the middle of its drains. */
         uint64_t until = now_ns() + EXIT_GRACE;
-        while ((outstanding_sum() != 0 || atomic_load(&seen.drains) != atomic_load(&seen.drained)) &&
+        while ((atomic_load(&serves) || outstanding_sum() != 0 ||
+                               atomic_load(&seen.drains) != atomic_load(&seen.drained)) &&
                         now_ns() < until) {
                 struct timespec ts = {.tv_nsec = 1000000};
                 (void) nanosleep(&ts, NULL);
