@@ -114,8 +114,8 @@ class Driver(Case):
         self.check_share(0.2)
 
     def test_child_ends_with_the_work(self):
-        """The work ends first: a driver that sees none of what still runs is not asked again, and its child ends at once,
-        while samples count."""
+        """The work ends first: a driver that sees none of what still runs is not asked again, and its child ends at
+        once, while samples count."""
         self.nvml(f"40 {self.p.pid}")
         self.begin()
         until(lambda: self.source() == "driver", "the driver's count")
