@@ -318,6 +318,7 @@ class Trial:
         self.places, self.programs, self.others = list(places), programs, others
         self.roots, self.units = list(roots), list(units)
         self.tokens, self.slots, self.done, self.n_refused = [], {}, [], 0
+        self.unsettled = False
 
     # What there is, as the service tells it.
 
@@ -372,6 +373,12 @@ class Trial:
 
     # What a change is said to do first, and does.
 
+    def settle(self):
+        """The service hears of attributes some time after they were written; at a Reload it looks at them all."""
+        if self.unsettled:
+            self.case.bus_connection.call(NAME, PATH, NAME, "Reload")
+            self.unsettled = False
+
     def said_first(self, way, groups):
         """(group, what Preview says) of a way in which the user changes a group; or None."""
         if way[0] == "set_group":
@@ -381,6 +388,7 @@ class Trial:
             keys = way[3] if way[0] == "unset" else []
         else:
             return None
+        self.settle()
         try:
             return path, self.agent.preview(path, settings, keys)
         except Refused as e:  # as the change itself
@@ -496,6 +504,7 @@ class Trial:
         self.done.append(("administrator", "set", name, settings, "unset", unset))
         changes = {**typed(settings), "Unset": ("as", unset)}
         call = lambda member: self.case.bus_connection.call(NAME, path, interface, member, "ta{sv}", 0, changes)
+        self.settle()
         said = (path, call("Preview")[0]) if interface == GROUP else None
         call("Set")
         if said:
@@ -515,6 +524,7 @@ class Trial:
         way = self.user(*seen)
         self.done.append(way)
         said = self.said_first(way, seen[2])
+        self.unsettled |= way[0] in ("attribute", "replace", "move")
         try:
             value = getattr(self.agent, way[0])(*way[1:])
         except Refused as e:
