@@ -117,8 +117,12 @@ static void case_ratio(void) {
         AqlQueue *q = queue_open(&d);
 
         (void) run_dispatches(q, 2, NSEC_PER_MSEC);
-        uint64_t one = run_dispatches(q, 40, NSEC_PER_MSEC), four = run_dispatches(q, 40, 4 * NSEC_PER_MSEC);
-        printf("# 40 of 1 ms: %" PRIu64 " us, 40 of 4 ms: %" PRIu64 " us\n", one / 1000, four / 1000);
+        uint64_t one = NSEC_INFINITY, four = NSEC_INFINITY;
+        for (unsigned round = 0; round < 5; round++) { /* the shortest: without pauses of the machine */
+                one = MIN(one, run_dispatches(q, 20, NSEC_PER_MSEC));
+                four = MIN(four, run_dispatches(q, 20, 4 * NSEC_PER_MSEC));
+        }
+        printf("# 20 of 1 ms: %" PRIu64 " us, 20 of 4 ms: %" PRIu64 " us\n", one / 1000, four / 1000);
         check(four * 10 > one * 25 && four < one * 6);
         queue_close_clean(q);
 }
