@@ -124,6 +124,10 @@ void connections_lend(Connections *c, const sd_bus_message *m, const Credentials
         c->known = known;
 }
 
+pid_t connections_pid(const Connections *c, const sd_bus_message *m) {
+        return c && c->message == m && c->known && c->known->pid > 0 ? c->known->pid : 0;
+}
+
 int connections_credentials(const Connections *c, sd_bus_message *m, Credentials *ret) {
         const char *sender = sd_bus_message_get_sender(m);
 

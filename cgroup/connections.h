@@ -57,6 +57,10 @@ void credentials_done(Credentials *c);
  * credentials of a connection never change; the caller keeps owning them. NULL: none are known. */
 void connections_lend(Connections *c, const sd_bus_message *m, const Credentials *known);
 
+/* Returns the pid of the sender of a message if connections_lend() has provided it; else 0. It tells who the sender is
+ * not: the process that has this pid now may not be the one that made the connection (peer.h). */
+pid_t connections_pid(const Connections *c, const sd_bus_message *m);
+
 /* Returns the credentials of the sender of a message. */
 int connections_credentials(const Connections *c, sd_bus_message *m, Credentials *ret);
 

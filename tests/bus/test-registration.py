@@ -152,6 +152,42 @@ class Registration(Case):
         self.assert_gone()
         ours.close()
 
+    def test_who_is_not_the_client_is_refused_without_a_look_at_its_process(self):
+        """There is none to look at: the process that made the connection is gone."""
+        r = self.raw()
+        r.queue()
+        hint = {"Priority": ("i", -1)}
+        queue = {"Device": ("s", "pci:0000:01:00.0"), "Backend": ("s", "test")}
+        calls = (
+            (ERROR + "NotOwner", "RegisterQueue", "oa{sv}", r.path, queue),
+            (ERROR + "NotOwner", "UnregisterQueue", "t", r.ids[0]),
+            (ERROR + "NotOwner", "Hint", "ta{sv}", r.ids[0], hint),
+            (ERROR + "NoSuchClient", "Hint", "ta{sv}", 0, hint),
+            (ACCESS_DENIED, "RegisterClient", "ta{sv}", 0, {}),
+        )
+        ours, theirs = socket.socketpair()
+        maker = os.fork()
+        if maker == 0:
+            try:
+                ours.close()
+                c = self.bus.connect()
+                if os.fork() == 0:
+                    theirs.recv(1)  # until the maker is gone
+                    for _, *args in calls:
+                        try:
+                            c.call(NAME, PATH, MANAGER, *args)
+                            theirs.send(b"allowed\n")
+                        except dbus.DBusError as e:
+                            theirs.send(e.name.encode() + b"\n")
+            finally:
+                os._exit(0)
+        theirs.close()
+        os.waitpid(maker, 0)
+        ours.send(b".")
+        with ours, ours.makefile() as answers:
+            self.assertEqual(answers.read().split(), [name for name, *_ in calls])
+        self.assertEqual((r.get("Priority"), self.get("NQueues"), self.get("NClients")), (0, 1, 1))
+
     def test_slots_are_used_again(self):
         r = self.raw()
         first = r.queue()
