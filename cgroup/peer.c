@@ -24,7 +24,8 @@ void peer_done(Peer *p) {
 
 /* On hosts with the old hierarchies the line that counts comes after a dozen others, each as long as a path can be in
  * practice. */
-#define PROC_SIZE 16384U
+#define PROC_SIZE    16384U
+#define COMMAND_SIZE 128U /* a kernel thread's name may be longer than TASK_COMM_LEN */
 
 /* The bus takes UTF-8 only, and a cgroup may have any name. */
 static int escape(const char *s, char **ret) {
@@ -50,7 +51,7 @@ static int escape(const char *s, char **ret) {
 }
 
 static int read_cgroup(pid_t pid, char **ret) {
-        char buf[PROC_SIZE] = "";
+        char buf[PROC_SIZE];
         int r = process_read(pid, "cgroup", buf, sizeof(buf));
         if (r < 0)
                 return r;
@@ -65,7 +66,7 @@ static int read_cgroup(pid_t pid, char **ret) {
 }
 
 static int read_command(pid_t pid, char **ret) {
-        char buf[PROC_SIZE] = "";
+        char buf[COMMAND_SIZE];
         int r = process_read(pid, "comm", buf, sizeof(buf));
         if (r < 0)
                 return r;
