@@ -4,9 +4,9 @@
  * kfd-tenant: a GPU application, without a runtime, whose results are checked
  *
  * A batch tenant keeps its queues full. A latency tenant wakes up every period, launches a task of a few dispatches on
- * each queue, and waits for its completion; It prints how long that took. At the end every process prints one line
+ * each queue, and waits for its completion; it prints how long that took. At the end every process prints one line
  * about its dispatches; its exit status is 0 only if each was executed once and in order. SIGTERM ends it early, after
- * what was launched has been executed.
+ * what was launched has been executed, but not before the first launch: without one it would have checked nothing.
  */
 
 #include <errno.h>
@@ -36,7 +36,7 @@ typedef struct Tenant {
         AqlDevice device;
         AqlQueue *queues[QUEUES_MAX];
         AqlCompletion *done[QUEUES_MAX];
-        uint64_t end_ns;
+        uint64_t end_ns, first_ns; /* when the first launch comes at the latest */
         uint64_t *samples;
         size_t n_samples;
 } Tenant;
@@ -48,6 +48,8 @@ static void on_signal(int sig) {
 }
 
 static bool tenant_goes_on(const Tenant *t, uint64_t n) {
+        if (n == 0)
+                return now_ns() < t->first_ns;
         return !must_end && now_ns() < t->end_ns && (t->s->count == 0 || n < t->s->count);
 }
 
@@ -158,6 +160,7 @@ static int tenant_run(const Settings *s) {
                 (void) fprintf(stderr, "kfd-tenant: cannot start on GPU %u: %s\n", s->gpu, strerror(-r));
                 return r == -ENODEV ? EXIT_SKIP : EXIT_FAILURE;
         }
+        t.first_ns = now_ns() + s->patience_ns;
         t.end_ns = s->run_ns == 0 ? NSEC_INFINITY : now_ns() + s->run_ns;
         r = s->latency ? run_latency(&t) : run_batch(&t);
         if (r < 0)
