@@ -343,26 +343,17 @@ BUS_MANAGER_CHANGE(method_unregister_queue) {
 
 /* --- wishes --- */
 
-/* Returns the first client that may be the sender's. */
-static Client *first_of_sender(const Manager *m, const sd_bus_message *message) {
-        Client *c = m->clients;
-
-        while (c && is_other_pid(m, message, c->peer.pid))
-                c = c->hh.next;
-        return c;
-}
-
 /* Answers. */
 static int hint_all(Manager *m, sd_bus_message *message, const Settings *s, sd_bus_error *error) {
         _cleanup_(peer_done)
         Peer peer = PEER_NULL;
-        bool found = false;
+        Client *c, *tmp;
 
-        Client *c = first_of_sender(m, message);
-        int r = c ? peer_from_sender(m->connections, message, &peer) : 0;
+        int r = peer_from_sender(m->connections, message, &peer);
         if (r < 0)
                 return bus_peer_error(r, error);
-        for (; c; c = c->hh.next) {
+        bool found = false;
+        HASH_ITER(hh, m->clients, c, tmp) {
                 if (c->peer.pid != peer.pid || c->peer.start_time != peer.start_time)
                         continue;
                 found = true;

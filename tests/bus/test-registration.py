@@ -162,7 +162,7 @@ class Registration(Case):
             (ERROR + "NotOwner", "RegisterQueue", "oa{sv}", r.path, queue),
             (ERROR + "NotOwner", "UnregisterQueue", "t", r.ids[0]),
             (ERROR + "NotOwner", "Hint", "ta{sv}", r.ids[0], hint),
-            (ERROR + "NoSuchClient", "Hint", "ta{sv}", 0, hint),
+            (ACCESS_DENIED, "Hint", "ta{sv}", 0, hint),
             (ACCESS_DENIED, "RegisterClient", "ta{sv}", 0, {}),
         )
         ours, theirs = socket.socketpair()
