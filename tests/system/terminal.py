@@ -11,6 +11,10 @@ import termios
 
 import inside
 
+# What systemd-run has not passed on when the unit ends can be lost, so the unit ends after a key only.
+ENDED = "\x1e"  # a record ends
+UNTIL_KEY = """xschedctl "$@"; status=$?; printf '\\036'; read -r _; exit $status"""
+
 
 class Terminal:
     """xschedctl on a terminal of its own. With `user`, it runs in a login session of that user: polkit uses a fallback
@@ -28,7 +32,7 @@ class Terminal:
                     if user
                     else []
                 )
-                argv = [*session, "xschedctl", *argv]
+                argv = [*session, *(("sh", "-c", UNTIL_KEY) if user else ()), "xschedctl", *argv]
                 os.execvp(argv[0], argv)
             finally:
                 os._exit(99)
@@ -72,7 +76,13 @@ class Terminal:
         self.type(text)
 
     def wait(self):
+        while ENDED not in self.text and self.read():
+            pass
+        text, *ended = self.text.split(ENDED)
+        if ended:
+            self.type("\r")
         while self.read():
             pass
+        self.text = text
         os.close(self.fd)
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
