@@ -180,17 +180,20 @@ void opencl_drain_wanted(OpenclQueue *q) {
                 drain(q, q->xq);
 }
 
-/* Leaves the drain to the next launch, or to a look. Returns whether the queue is still there. */
+/* Leaves the drain to the next launch, or to a look. Returns false where none will come: the queue is gone, or calls
+ * into the runtime have ended. They end before all queues are forgotten, so what is left here is found there. */
 static bool drain_later(OpenclQueue *q, XschedQueue *xq) {
-        if (!opencl_queue_pin(q))
+        if (!opencl_own_begin())
                 return false;
-        bool same = q->xq == xq;
-        if (same) {
+        bool pinned = opencl_queue_pin(q), left = pinned && q->xq == xq;
+        if (left) {
                 atomic_fetch_add(&q->n_drains, 1);
                 xsched_queue_look(xq);
         }
-        opencl_queue_unpin(q);
-        return same;
+        if (pinned)
+                opencl_queue_unpin(q);
+        opencl_own_end();
+        return left;
 }
 
 void opencl_drain(XschedQueue *xq, void *userdata) {

@@ -285,6 +285,7 @@ void opencl_track_forget(OpenclQueue *q) {
                 atomic_store(&q->flying_ns, 0);
         }
         (void) pthread_mutex_unlock(&q->lock);
+        n_drains += atomic_exchange(&q->n_drains, 0); /* no look will put them any more */
 
         for (uint32_t i = 0; i < n_drains; i++)
                 xsched_queue_drained(q->xq);

@@ -32,6 +32,13 @@ int layer_teardown(void **state) {
         return 0;
 }
 
+/* The record of a queue that was forgotten stays. */
+int forgotten_teardown(void **state) {
+        assert_int_equal(sim.n.events_alive, 0);
+        assert_int_equal(opencl_n_busy, 0);
+        return 0;
+}
+
 cl_command_queue queue(cl_command_queue_properties properties) {
         cl_command_queue q = cl->clCreateCommandQueue(NULL, sim_device, properties, NULL);
         assert_non_null(q);

@@ -15,7 +15,8 @@ extern const cl_icd_dispatch *cl; /* as the loader calls us */
 
 int layer_setup_group(void **state);
 int layer_setup(void **state);
-int layer_teardown(void **state); /* also looks that nothing of ours is left at the runtime or the library */
+int layer_teardown(void **state);     /* also looks that nothing of ours is left at the runtime or the library */
+int forgotten_teardown(void **state); /* the same where queues were forgotten, whose records stay */
 cl_command_queue queue(cl_command_queue_properties properties);
 cl_int launch(cl_command_queue q, cl_uint n, const cl_event *waits, cl_event *event);
 void launches(cl_command_queue q, int n);

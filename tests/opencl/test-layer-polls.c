@@ -5,6 +5,8 @@
  */
 
 #include "layer-fixture.h"
+#include "shim/opencl/opencl-life.h"
+#include "shim/opencl/opencl-own.h"
 
 static void look(void) {
         assert_true(library_look(library.last));
@@ -90,10 +92,38 @@ static void test_drains_by_a_launch(void **state) {
         release(q);
 }
 
+/* The layer ends while a drain waits for a look, and is asked for one after that: nothing puts either. */
+static void test_drains_at_the_end(void **state) {
+        sim.is_nvidia = true;
+        cl_command_queue q = queue(0);
+        XschedQueue *xq = library.last;
+
+        launches(q, 3);
+        library.track = true;
+        xq->info.drain(xq, xq->info.userdata);
+        assert_int_equal(library.drained, 0);
+        opencl_own_stop();
+        opencl_queue_forget_all();
+        assert_int_equal(library.drained, 1);
+        xq->info.drain(xq, xq->info.userdata);
+        assert_int_equal(library.drained, 2);
+        (void) library_look(xq);
+        assert_int_equal(library.drained, 2);
+        assert_int_equal(sim.n.markers, 0);
+        opencl_own_restart();
+        sim_complete_to(3);
+        release(q);
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, layer_setup, layer_teardown)
 
 int main(void) {
-        const struct CMUnitTest tests[] = {T(test_polls), T(test_polls_rarely), T(test_drains_by_a_launch)};
+        const struct CMUnitTest tests[] = {
+                        T(test_polls),
+                        T(test_polls_rarely),
+                        T(test_drains_by_a_launch),
+                        cmocka_unit_test_setup_teardown(test_drains_at_the_end, layer_setup, forgotten_teardown),
+        };
 
         return cmocka_run_group_tests(tests, layer_setup_group, NULL);
 }
