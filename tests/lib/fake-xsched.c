@@ -131,7 +131,8 @@ static void fork_child(void) {
         lock = (pthread_mutex_t) PTHREAD_MUTEX_INITIALIZER;
         released = (pthread_cond_t) PTHREAD_COND_INITIALIZER;
         arrived = (pthread_cond_t) PTHREAD_COND_INITIALIZER;
-        held = serves = false;
+        held = false;
+        atomic_store(&serves, false);
         memset(&seen, 0, sizeof(seen));
         n_queues = 0;
         n_alive = 0;
@@ -157,10 +158,12 @@ static void start(void) {
                 (void) pthread_atfork(NULL, NULL, fork_child);
         registered = true;
         atomic_store(&serves, fake.hold || fake.flip);
-        if (serves && pthread_create(&thread, NULL, service, NULL) == 0)
+        if (atomic_load(&serves) && pthread_create(&thread, NULL, service, NULL) == 0)
                 (void) pthread_detach(thread);
-        else
-                held = serves = false;
+        else {
+                held = false;
+                atomic_store(&serves, false);
+        }
 }
 
 static long outstanding_sum(void) {
