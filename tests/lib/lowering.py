@@ -504,8 +504,10 @@ class Trial:
         self.done.append(("administrator", "set", name, settings, "unset", unset))
         changes = {**typed(settings), "Unset": ("as", unset)}
         call = lambda member: self.case.bus_connection.call(NAME, path, interface, member, "ta{sv}", 0, changes)
-        self.settle()
-        said = (path, call("Preview")[0]) if interface == GROUP else None
+        said = None
+        if interface == GROUP:
+            self.settle()
+            said = (path, call("Preview")[0])
         call("Set")
         if said:
             self.check_said(said)
