@@ -2,11 +2,17 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """What the CUDA layer adds to a launch of a tiny kernel: launch+finish, and pipelined
 
-bench-cuda-launch.py [--rounds=N] [--pairs=N] PROGRAM LAYER          inside of xsched-session, without its shim
+bench-cuda-launch.py [OPTION...] PROGRAM LAYER          inside of xsched-session, without its shim
 
-As bench-launch.c for OpenCL: two programs, one native and one with the layer, take turns on the same device, in many
-short turns. What counts is the ratio of the two in one pair of turns, and of these the median. In a second run a
-bystander launches a kernel now and then, so that the queue is watched.
+In one process: turns through the layer, and by addresses in libcuda of which the layer knows nothing, in pairs. What
+counts is the ratio of the two turns of a pair and their difference, and of these the medians over all processes. The
+program checks that each turn is what it is said to be.
+
+From process to process, as bench-launch.c for OpenCL: a native process and one with the layer take turns. On a GPU two
+native processes differ by as much as a tenth.
+
+Each is done twice: with an open gate, and while a bystander launches a kernel now and then, so that the queue is
+watched.
 """
 
 import argparse
@@ -14,7 +20,8 @@ import os
 import statistics
 import subprocess
 
-TURNS = {"launch+finish": "finish 200", "pipelined": "pipelined 1500"}
+TURNS = {"launch+finish": ("finish", 100), "pipelined": ("pipelined", 500)}
+LONG_TURNS = {"launch+finish": ("finish", 200), "pipelined": ("pipelined", 1500)}
 
 
 class Program:
@@ -28,10 +35,25 @@ class Program:
         )
         self.device = self.process.stdout.readline().strip()
 
-    def turn(self, words):
+    def say(self, *words):
+        self.process.stdin.write(" ".join(map(str, words)) + "\n")
+
+    def numbers(self):
+        line = self.process.stdout.readline()
+        if not line:
+            self.end()
+            raise SystemExit(f"{self.process.args[0]} has ended")
+        return [int(word) for word in line.split()]
+
+    def turn(self, how, n):
         """Returns how many microseconds a launch takes."""
-        self.process.stdin.write(words + "\n")
-        return int(self.process.stdout.readline()) / 1000 / int(words.split()[1])
+        self.say(how, n)
+        return self.numbers()[0] / 1000 / n
+
+    def compare(self, gate, how, n, pairs):
+        """Returns pairs of the same: natively, and with the layer."""
+        self.say("compare", gate, how, n, pairs)
+        return [[ns / 1000 / n for ns in self.numbers()] for _ in range(pairs)]
 
     def end(self):
         """It has checked its results, and how many launches the layer has seen."""
@@ -40,44 +62,73 @@ class Program:
             raise SystemExit(f"{self.process.args[0]} ended with status {self.process.returncode}")
 
 
-def run_pairs(options, found):
+def run_one(options, gate, found):
+    """One process."""
+    program = Program(options, True)
+    for name, (how, n) in TURNS.items():
+        # The first pair does not count.
+        found.setdefault(name, []).append(program.compare(gate, how, n, options.pairs + 1)[1:])
+    program.end()
+
+
+def run_two(options, _gate, found):
+    """Two processes."""
     native, layer = Program(options, False), Program(options, True)
-    for name, turn in TURNS.items():
+    for name, turn in LONG_TURNS.items():
+        pairs = []
         for i in range(options.pairs + 1):
             # The order changes, so that each gains as often from what the other leaves behind.
             first, second = (native, layer) if i % 2 else (layer, native)
-            took = {first: first.turn(turn), second: second.turn(turn)}
-            if i > 0:
-                found.setdefault(name, []).append((took[native], took[layer]))
+            took = {first: first.turn(*turn), second: second.turn(*turn)}
+            pairs.append((took[native], took[layer]))
+        found.setdefault(name, []).append(pairs[1:])
     native.end()
     layer.end()
 
 
-def run(options, what):
-    found = {}
-    for _ in range(options.rounds):
-        run_pairs(options, found)
-    for name, pairs in found.items():
-        a, b = (statistics.median(p[i] for p in pairs) for i in (0, 1))
-        ratio = statistics.median(y / x for x, y in pairs)
-        print(f"{what + ': ' + name:<34} {a:8.2f} us native {b:8.2f} us with the layer, ratio {ratio:.3f}", flush=True)
+def report(what, processes):
+    pairs = [pair for process in processes for pair in process]
+    native, layer = (statistics.median(p[i] for p in pairs) for i in (0, 1))
+    ratio = statistics.median(y / x for x, y in pairs)
+    added = statistics.median(y - x for x, y in pairs) * 1000
+    each = [statistics.median(y / x for x, y in process) for process in processes]
+    print(
+        f"  {what:<26} {native:7.3f} us native {layer:7.3f} us with the layer, ratio {ratio:.3f}"
+        f" ({min(each):.3f} to {max(each):.3f}), {added:+.0f} ns",
+        flush=True,
+    )
+
+
+def run(options, title, run_once, rounds):
+    """`run_once` adds the pairs of a process, or of two, to those of each kind of turn."""
+    print(f"{title}, {rounds} times {options.pairs} pairs:", flush=True)
+    bystander = None
+    for gate in ("open", "watched"):
+        found = {}
+        if gate == "watched":
+            bystander = Program(options, True, XSCHED_WEIGHT="99")  # an entity of its own
+            bystander.say("bystander")
+        for _ in range(rounds):
+            run_once(options, gate, found)
+        for name, processes in found.items():
+            report(f"{gate}: {name}", processes)
+    bystander.end()
 
 
 def main():
     p = argparse.ArgumentParser()
-    p.add_argument("--rounds", type=int, default=6)
-    p.add_argument("--pairs", type=int, default=40)
+    p.add_argument("--processes", type=int, default=20)
+    p.add_argument("--rounds", type=int, default=3, help="from process to process")
+    p.add_argument("--pairs", type=int, default=30)
     p.add_argument("program")
     p.add_argument("layer")
     options = p.parse_args()
     seen = Program(options, False)
     print(seen.device, flush=True)
     seen.end()
-    run(options, "gate open")
-    bystander = Program(options, True, XSCHED_WEIGHT="99")  # an entity of its own
-    bystander.process.stdin.write("bystander\n")
-    run(options, "watched")
-    bystander.end()
+    run(options, "in one process", run_one, options.processes)
+    if options.rounds > 0:
+        run(options, "process to process", run_two, options.rounds)
 
 
 main()

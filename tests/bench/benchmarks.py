@@ -420,7 +420,11 @@ def run_cuda_launch(options):
         print("there is no GPU of NVIDIA's: cuda-launch is left out", file=sys.stderr)
         return
     session = [f"{options.build}/tools/xsched-session", f"--config={HERE}/bench.conf", "--shim=none", "--"]
-    words = ["/usr/bin/python3", f"{HERE}/bench-cuda-launch.py", *(["--rounds=1"] if options.quick else [])]
+    words = [
+        "/usr/bin/python3",
+        f"{HERE}/bench-cuda-launch.py",
+        *(["--processes=2", "--rounds=1"] if options.quick else []),
+    ]
     command = [
         *session,
         *words,

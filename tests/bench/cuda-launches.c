@@ -6,19 +6,35 @@
  * Reads "finish N" and "pipelined N", and answers with the nanoseconds that N launches took, waited for one by one or
  * all together. "bystander N" launches each 20 ms until the input ends. At the end the results are checked, and the
  * layer's count of launches, if it is loaded: "counted".
+ *
+ * "compare open|watched finish|pipelined N PAIRS", with the layer: such turns in pairs, one through the layer and one
+ * by addresses in libcuda, which the layer does not see; answered with a line "NATIVE LAYER" for each pair. A pair in
+ * whose native turn libxsched's thread ran is made again. The program fails unless of each turn through the layer all
+ * launches passed the gate, all of them tracked if it is watched and none if it is open; and of native turns none.
  */
 
+#include <dirent.h>
+#include <dlfcn.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "common/time-util.h"
+#include "include/xsched/xsched.h"
 #include "tools/demo/cuda-driver.h"
 
 #define BYSTANDER_MS 20
+#define IDLE_NS      (1500 * NSEC_PER_USEC) /* the layer looks within a millisecond after a launch */
+#define IDLE_TRIES   1000U
+#define READY_TRIES  10000U
+#define COUNT_TRIES  100U
+#define WARM_UP      100U
 
 static CudaMemory memory;
 static const uint32_t first = 0; /* is copied later */
 static uint32_t expected;
+static uint64_t n_native;
 
 static void launch(void) {
         cuda_scale(memory, 1, 3, 1);
@@ -45,29 +61,204 @@ static void stand_by(void) {
         while (poll(&input, 1, BYSTANDER_MS) == 0);
 }
 
+/* --- native turns beside the layer --- */
+
+static CudaDriver layer, native;
+
+/* libc's own dlsym(), which the layer has another one in front of. */
+static void *real_dlsym(void *library, const char *name) {
+        static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.2.5"};
+        void *(*f)(void *library, const char *name) = NULL;
+
+        for (size_t i = 0; !f && i < ELEMENTSOF(versions); i++)
+                *(void **) &f = dlvsym(RTLD_NEXT, "dlsym", versions[i]);
+        return f ? f(library, name) : NULL;
+}
+
+static bool is_libcuda(const void *address) {
+        Dl_info info;
+        const char *slash = address && dladdr(address, &info) ? strrchr(info.dli_fname, '/') : NULL;
+
+        return slash && startswith(slash + 1, "libcuda.so");
+}
+
+static void find_native(void) {
+        void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+
+        layer = native = cuda;
+        *(void **) &native.launch = real_dlsym(library, "cuLaunchKernel");
+        *(void **) &native.wait = real_dlsym(library, "cuStreamSynchronize");
+        if (!is_libcuda(*(void **) &native.launch) || !is_libcuda(*(void **) &native.wait))
+                cuda_die("there are no addresses in libcuda");
+        if (is_libcuda(*(void **) &layer.launch) || is_libcuda(*(void **) &layer.wait))
+                cuda_die("the layer is not there");
+}
+
+static XschedCounters counters(void) {
+        XschedCounters c = {.size = sizeof(c)};
+        static int (*get)(XschedCounters * ret);
+
+        if (!get) {
+                void *library = dlopen("libxsched.so.0", RTLD_LAZY | RTLD_NOLOAD);
+                *(void **) &get = library ? dlsym(library, "xsched_get_counters") : NULL;
+        }
+        if (!get || get(&c) < 0)
+                cuda_die("libxsched is not there");
+        return c;
+}
+
+/* The clock of libxsched's thread: how long it has run. */
+static clockid_t thread_clock(void) {
+        char path[300], name[16];
+        DIR *d = opendir("/proc/self/task");
+        int tid = 0;
+
+        for (struct dirent *e; d && tid == 0 && (e = readdir(d));) {
+                (void) snprintf(path, sizeof(path), "/proc/self/task/%s/comm", e->d_name);
+                FILE *f = fopen(path, "re");
+                if (f && fgets(name, sizeof(name), f) && streq(name, "xsched\n"))
+                        tid = atoi(e->d_name);
+                if (f)
+                        (void) fclose(f);
+        }
+        if (d)
+                (void) closedir(d);
+        if (tid == 0)
+                cuda_die("libxsched has no thread");
+        return (clockid_t) ((~(unsigned) tid << 3) | 6U); /* as pthread_getcpuclockid() makes it */
+}
+
+static uint64_t ran_ns(clockid_t clock) {
+        struct timespec t;
+
+        if (clock_gettime(clock, &t) < 0)
+                cuda_die("libxsched's thread: %m");
+        return (uint64_t) t.tv_sec * NSEC_PER_SEC + (uint64_t) t.tv_nsec;
+}
+
+static void pause_for(uint64_t ns) {
+        const struct timespec t = ns_to_timespec(ns);
+
+        (void) nanosleep(&t, NULL);
+}
+
+/* Nothing is in flight: the last turn has waited for its launches. */
+static void await_idle_thread(clockid_t clock) {
+        for (unsigned i = 0; i < IDLE_TRIES; i++) {
+                uint64_t before = ran_ns(clock);
+                pause_for(IDLE_NS);
+                if (ran_ns(clock) == before)
+                        return;
+        }
+        cuda_die("libxsched's thread is never idle");
+}
+
+/* The process is attached, and watched or not. */
+static void await_ready(bool watched) {
+        for (unsigned i = 0; i < READY_TRIES; i++) {
+                XschedCounters before = counters();
+                (void) turn(false, 1);
+                XschedCounters now = counters();
+                if (now.state == XSCHED_STATE_ATTACHED && (now.tracked > before.tracked) == watched)
+                        return;
+                pause_for(NSEC_PER_MSEC);
+        }
+        cuda_die("the gate is never %s", watched ? "watched" : "open");
+}
+
+static uint64_t native_turn(bool pipelined, unsigned n) {
+        cuda = native;
+        uint64_t took = turn(pipelined, n);
+        cuda = layer;
+        n_native += n;
+        return took;
+}
+
+/* What the gate has seen of n launches. The last ones may be counted a moment later, by libxsched's thread. */
+static void check_counts(const XschedCounters *before, const char *kind, unsigned n, bool passes, bool tracked) {
+        uint64_t seen = 0, n_tracked = 0;
+
+        for (unsigned i = 0; i < COUNT_TRIES; i++) {
+                XschedCounters now = counters();
+                seen = now.launches - before->launches;
+                n_tracked = now.tracked - before->tracked;
+                if (seen == (passes ? n : 0) && n_tracked == (tracked ? n : 0))
+                        return;
+                pause_for(NSEC_PER_MSEC);
+        }
+        cuda_die("of %u launches of a turn that is %s %" PRIu64 " passed the gate, and %" PRIu64 " were tracked", n,
+                        kind, seen, n_tracked);
+}
+
+/* Both kinds of turns come after the same: an idle thread of libxsched's, and some native launches. */
+static uint64_t checked_turn(clockid_t clock, bool is_native, bool watched, bool pipelined, unsigned n, bool *ret_ran) {
+        await_idle_thread(clock);
+        (void) native_turn(true, WARM_UP);
+        uint64_t ran = ran_ns(clock);
+        XschedCounters before = counters();
+        uint64_t took = is_native ? native_turn(pipelined, n) : turn(pipelined, n);
+        *ret_ran = ran_ns(clock) != ran;
+        if (is_native)
+                check_counts(&before, "native", n, false, false);
+        else
+                check_counts(&before, watched ? "watched" : "open", n, true, watched);
+        return took;
+}
+
+static void compare(bool watched, bool pipelined, unsigned n, unsigned pairs) {
+        if (!native.launch)
+                find_native();
+        await_ready(watched);
+        clockid_t clock = thread_clock();
+        for (unsigned i = 0, tries = 0; i < pairs; tries++) {
+                uint64_t took[2];
+                bool ran[2];
+
+                /* The order changes, so that each gains as often from what the other leaves behind. */
+                for (unsigned k = 0; k < 2; k++) {
+                        bool is_native = i % 2 == k;
+                        took[is_native] = checked_turn(clock, is_native, watched, pipelined, n, &ran[is_native]);
+                }
+                if (tries > 20 + 10 * pairs)
+                        cuda_die("libxsched's thread runs in native turns");
+                if (ran[true])
+                        continue;
+                printf("%" PRIu64 " %" PRIu64 "\n", took[true], took[false]);
+                i++;
+        }
+}
+
+static void obey(const char *line) {
+        char gate[16], how[16];
+        unsigned n, pairs;
+
+        if (startswith(line, "bystander"))
+                stand_by();
+        else if (sscanf(line, "finish %u", &n) == 1)
+                printf("%" PRIu64 "\n", turn(false, n));
+        else if (sscanf(line, "pipelined %u", &n) == 1)
+                printf("%" PRIu64 "\n", turn(true, n));
+        else if (sscanf(line, "compare %15s %15s %u %u", gate, how, &n, &pairs) == 4)
+                compare(streq(gate, "watched"), streq(how, "pipelined"), n, pairs);
+        (void) fflush(stdout);
+}
+
 int main(void) {
         char line[64];
         uint32_t got;
-        unsigned n;
 
         cuda_open();
         memory = cuda_put(&first, 1);
         (void) turn(true, 100);
         puts(cuda_device_name);
         (void) fflush(stdout);
-        while (fgets(line, sizeof(line), stdin)) {
-                if (startswith(line, "bystander"))
-                        stand_by();
-                else if (sscanf(line, "finish %u", &n) == 1)
-                        printf("%" PRIu64 "\n", turn(false, n));
-                else if (sscanf(line, "pipelined %u", &n) == 1)
-                        printf("%" PRIu64 "\n", turn(true, n));
-                (void) fflush(stdout);
-        }
+        while (fgets(line, sizeof(line), stdin))
+                obey(line);
         cuda_get(&got, memory, 1);
         if (got != expected)
                 cuda_die("the result is %u, not %u", got, expected);
-        if (cuda_n_seen() >= 0 && cuda_n_seen() != (int64_t) cuda_n_launches)
-                cuda_die("of %" PRIu64 " launches the layer has seen %" PRId64, cuda_n_launches, cuda_n_seen());
+        uint64_t n = cuda_n_launches - n_native;
+        if (cuda_n_seen() >= 0 && cuda_n_seen() != (int64_t) n)
+                cuda_die("of %" PRIu64 " launches the layer has seen %" PRId64, n, cuda_n_seen());
         return 0;
 }

@@ -219,7 +219,9 @@ def render_text(record):
 
 LAUNCH_NOTE = (
     "A tiny kernel, natively and with the layer, in turns in the same run. XSched's shim, for comparison, on PoCL: "
-    "1.75x for launch and finish, 2.5x pipelined. A ratio differs by a tenth from process to process on a GPU.\n"
+    "1.75x for launch and finish, 2.5x pipelined. A ratio differs by a tenth from process to process on a GPU. So for "
+    "CUDA native launches are also made in the same process, by the addresses of libcuda's functions that the layer "
+    "does not see: in brackets the smallest and the largest ratio of a process.\n"
 )
 
 PATH_NOTE = (
