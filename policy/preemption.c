@@ -82,12 +82,23 @@ static uint64_t cost_of_taking_off(const PreemptionInput *in) {
         return __builtin_add_overflow(in->hold_ns, in->release_ns, &sum) ? UINT64_MAX : sum;
 }
 
+/* Returns how long taking off can wait and still be done before an expected entity comes; UINT64_MAX: none is expected,
+ * or it is too late for that. A quarter is added to what it usually takes. */
+static uint64_t slack(const PreemptionInput *in) {
+        if (!in->expected || in->hold_ns > in->expected_ns)
+                return UINT64_MAX;
+        uint64_t rest = in->expected_ns - in->hold_ns, margin = in->hold_ns / 4;
+        return rest > margin ? rest - margin : 0;
+}
+
 static bool is_worth_it(const PreemptionInput *in) {
-        uint64_t cost = cost_of_taking_off(in);
+        uint64_t cost = cost_of_taking_off(in), wait = slack(in);
 
         if (in->drain_ns == 0)
                 return false;
-        return in->eager || (in->drain_ns != PREEMPTION_UNKNOWN && in->drain_ns > cost) || in->held_ns >= cost;
+        if (in->eager || in->held_ns >= cost || (wait != UINT64_MAX && in->drain_ns > wait))
+                return true;
+        return in->drain_ns != PREEMPTION_UNKNOWN && in->drain_ns > cost;
 }
 
 PreemptionChoice preemption_choose(const PreemptionInput *in) {
@@ -105,7 +116,9 @@ PreemptionChoice preemption_choose(const PreemptionInput *in) {
 }
 
 uint64_t preemption_patience(const PreemptionInput *in) {
+        uint64_t cost = cost_of_taking_off(in), wait = slack(in);
+
         if (in->setting == PREEMPTION_OFF || in->drain_ns == 0 || !preemption_can_be_taken_off(in) || is_worth_it(in))
                 return UINT64_MAX;
-        return cost_of_taking_off(in);
+        return wait < cost && in->held_ns < cost - wait ? in->held_ns + wait : cost;
 }

@@ -14,6 +14,10 @@
  * of taking it off is then taken off. So an estimate that is wrong, missing or a lie costs at most twice what the right
  * one would have cost. A cost that was never measured counts as 0, so that it is tried and measured.
  *
+ * Where an entity with precedence is expected at a known time, and taking off is quick enough to be done by then, what
+ * counts is that the device is free by then. What drains is left to the gate for as long as taking off can wait, and no
+ * longer: an estimate that proves too short would have the expected entity wait for both.
+ *
  * This comes after the policy's decision and needs nothing of it, so it is the same for all policies.
  *
  * Pure: no I/O, no clock.
@@ -60,6 +64,9 @@ typedef struct PreemptionInput {
         uint64_t held_ns;  /* how long it is held with launches still in flight */
         uint64_t hold_ns;  /* estimates of taking off and putting back; 0: not measured yet */
         uint64_t release_ns;
+
+        bool expected;        /* an entity with precedence is expected, */
+        uint64_t expected_ns; /* not earlier than in so many ns */
 } PreemptionInput;
 
 typedef struct PreemptionChoice {
@@ -75,5 +82,5 @@ bool preemption_can_be_taken_off(const PreemptionInput *in);
 
 PreemptionChoice preemption_choose(const PreemptionInput *in);
 
-/* The value of held_ns at which the choice changes if nothing drains; UINT64_MAX: never. */
+/* The value of held_ns at which the choice changes if nothing drains and time passes; UINT64_MAX: never. */
 uint64_t preemption_patience(const PreemptionInput *in);

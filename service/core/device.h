@@ -83,7 +83,8 @@ struct Device {
         bool forecast_opens;  /* a window begins then */
         bool forecast_stale;  /* what windows depend on has changed: entities of that list, state, policy or tails */
         uint64_t forecast_hold_ns; /* windows are made for these Costs.hold_ns */
-        int yields_below;          /* entities of lower priorities yield (forecast.h) */
+        int yields_below;          /* entities of lower priorities yield (forecast.h), */
+        uint64_t expected_at;      /* because one is expected, not earlier than then */
         int nobody_below;          /* no entity has a priority below this one; POLICY_LEVEL_NONE: not known */
         uint64_t drain_ns;         /* how long tails take: forecast_drained() */
 

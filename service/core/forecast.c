@@ -9,6 +9,7 @@
 #include <utlist.h>
 
 #include "entity.h"
+#include "ladder.h"
 #include "queue.h"
 #include "turn.h"
 
@@ -105,11 +106,38 @@ static bool may_have_others_yield(const Entity *e) {
         return e->settings.priority > e->device->nobody_below;
 }
 
+/* --- pauses of a visit --- */
+
+/* The entity has left, and may be back in a moment. */
+static void pause_begins(Forecast *f) {
+        uint64_t most = ns_sub(f->period_ns / FORECAST_PAUSE_PART, f->paused_ns);
+        uint64_t wait = f->due_at > 0 ? MIN(f->pause_ns + f->pause_ns / 4, most) : 0;
+
+        f->pauses_until = f->left_at + wait;
+        f->paused_ns += wait;
+}
+
+static void pause_ends(Forecast *f, uint64_t ns) {
+        if (ns < FORECAST_PAUSE_NS)
+                f->pause_ns = MAX(f->pause_ns, ns);
+        f->paused_ns -= ns_sub(f->pauses_until, f->left_at + ns);
+        f->pauses_until = 0;
+}
+
+/* A visit begins. */
+static void pauses_fade(Forecast *f) {
+        f->pause_ns -= f->pause_ns / FORECAST_PAUSE_FADES;
+        if (f->pause_ns < FORECAST_PAUSE_MIN_NS)
+                f->pause_ns = 0;
+        f->paused_ns = f->pauses_until = 0;
+}
+
 void forecast_came(Entity *e, uint64_t at) {
         Forecast *f = &e->forecast;
-        uint64_t gap = ns_sub(at, f->came_at);
+        uint64_t gap = ns_sub(at, f->came_at), pause = ns_sub(at, f->left_at);
 
-        if (f->came_at > 0 && (gap < FORECAST_PERIOD_MIN_NS || ns_sub(at, f->left_at) < FORECAST_PAUSE_NS)) {
+        if (f->came_at > 0 && (gap < FORECAST_PERIOD_MIN_NS || pause < FORECAST_PAUSE_NS)) {
+                pause_ends(f, pause);
                 /* A hint may expect more of the same visit. */
                 if (ns_add(at, FORECAST_HINT_NS) >= f->hinted_at)
                         f->hinted_at = 0;
@@ -119,6 +147,7 @@ void forecast_came(Entity *e, uint64_t at) {
                 f->n_visits++;
                 f->n_expected += e->device->yields_below >= e->settings.priority;
         }
+        pauses_fade(f);
         bool known = f->came_at > 0 && forecast_learn(f, gap, &f->period_ns, &f->spread_ns);
         f->came_at = at;
         f->hinted_at = 0;
@@ -130,7 +159,10 @@ void forecast_came(Entity *e, uint64_t at) {
 }
 
 void forecast_left(Entity *e, uint64_t at) {
-        e->forecast.left_at = at;
+        Forecast *f = &e->forecast;
+
+        f->left_at = at;
+        pause_begins(f);
 }
 
 /* --- how long a window takes to free the device --- */
@@ -191,12 +223,17 @@ static uint64_t lead_of(const Entity *e) {
         return e->device->costs.hold_ns + e->device->costs.hold_ns / 4;
 }
 
+typedef struct Window {
+        uint64_t open, close;
+        uint64_t from; /* the entity is not expected earlier */
+} Window;
+
 /* Finds the window for an entity that is due from `first` to `last`. A window costs others its length at most, which
  * may be 1/FORECAST_PART of the time since `since`. What it does not need of that, it uses to wait for an entity that
  * is late. */
-static bool make_window(const Entity *e, uint64_t first, uint64_t last, uint64_t spread, uint64_t since,
-                uint64_t *ret_open, uint64_t *ret_close) {
-        uint64_t most = ns_sub(first, since) / FORECAST_PART, room = ns_sub(most, last - first + 2 * spread);
+static bool make_window(const Entity *e, uint64_t first, uint64_t last, uint64_t spread, uint64_t since, Window *ret) {
+        uint64_t most = ns_sub(ns_sub(first, since) / FORECAST_PART, e->forecast.paused_ns);
+        uint64_t room = ns_sub(most, last - first + 2 * spread);
         uint64_t lead = lead_of(e), drain = e->device->drain_ns;
 
         if (room == 0 || (first < last && room < lead))
@@ -204,39 +241,44 @@ static bool make_window(const Entity *e, uint64_t first, uint64_t last, uint64_t
         if (drain <= room)
                 lead = MAX(lead, drain);
         lead = MAX(lead, e->device->openings.slowest_ns);
-        *ret_open = ns_sub(first, MIN(lead, room) + spread);
-        *ret_close = MIN(*ret_open + most, last + spread + FORECAST_LATE_NS);
+        ret->from = ns_sub(first, spread);
+        ret->open = ns_sub(ret->from, MIN(lead, room));
+        ret->close = MIN(ret->open + most, last + spread + FORECAST_LATE_NS);
         return true;
 }
 
 /* Finds the window in which the next job is expected: by a hint, or else by its period. Returns whether there is
  * one. */
-static bool window_of(const Entity *e, uint64_t now, uint64_t *ret_open, uint64_t *ret_close) {
+static bool window_of(const Entity *e, uint64_t now, Window *ret) {
         const Forecast *f = &e->forecast;
         uint64_t hint = f->hinted_at, next = f->came_at + f->period_ns;
 
         if (!e->policy || e->told_ready)
                 return false;
-        if (hint > 0 && make_window(e, hint, hint, FORECAST_HINT_NS, f->hint_from, ret_open, ret_close) &&
-                        now < *ret_close)
+        if (now < f->pauses_until) {
+                *ret = (Window){.open = f->left_at, .close = f->pauses_until, .from = f->left_at};
+                return true;
+        }
+        if (hint > 0 && make_window(e, hint, hint, FORECAST_HINT_NS, f->hint_from, ret) && now < ret->close)
                 return true;
         if (f->due_at == 0 ||
-                        (!make_window(e, f->due_at, f->due_last, f->spread_ns, f->came_at, ret_open, ret_close) &&
-                                        !make_window(e, next, next, f->spread_ns, f->came_at, ret_open, ret_close)))
+                        (!make_window(e, f->due_at, f->due_last, f->spread_ns, f->came_at, ret) &&
+                                        !make_window(e, next, next, f->spread_ns, f->came_at, ret)))
                 return false;
-        return now < *ret_close;
+        return now < ret->close;
 }
 
 void forecast_heard(Queue *q, uint64_t at) {
-        uint64_t now = now_ns(), open, close;
+        uint64_t now = now_ns();
         Entity *e = q->entity;
+        Window w;
 
         q->expected_ns = at;
         if (!e || at <= now || at > now + FORECAST_HINT_MAX_NS)
                 return;
         Forecast *f = &e->forecast;
         uint64_t from = MAX(f->came_at, f->charged_at);
-        if (!make_window(e, at, at, FORECAST_HINT_NS, from, &open, &close) || !list_add(e))
+        if (!make_window(e, at, at, FORECAST_HINT_NS, from, &w) || !list_add(e))
                 return;
         f->hinted_at = f->charged_at = at;
         f->hint_from = from;
@@ -255,6 +297,8 @@ static void device_yield(Device *d, int below) {
                 if (e->yields == yields)
                         continue;
                 e->yields = yields;
+                if (yields)
+                        ladder_reconsider(e); /* if it is held already, for another reason */
                 entity_words_changed(e);
         }
         if (!any)
@@ -262,24 +306,29 @@ static void device_yield(Device *d, int below) {
 }
 
 void forecast_turn(Device *d, uint64_t now) {
-        uint64_t next = NSEC_INFINITY, open, close;
+        uint64_t next = NSEC_INFINITY, expected = NSEC_INFINITY;
         int below = POLICY_LEVEL_NONE;
         bool opens = false;
         const Entity *e;
+        Window w;
 
         if (d->forecast_opens && now >= d->forecast_at)
                 openings_begin(&d->openings, d->forecast_at, now);
         if (device_forecasts(d))
                 DL_FOREACH2(d->forecasts, e, forecast.after) {
-                        if (!may_have_others_yield(e) || !window_of(e, now, &open, &close))
+                        if (!may_have_others_yield(e) || !window_of(e, now, &w))
                                 continue;
-                        if (now >= open)
+                        bool open = now >= w.open;
+                        if (open) {
                                 below = MAX(below, e->settings.priority);
-                        uint64_t at = now >= open ? close : open;
+                                expected = MIN(expected, w.from);
+                        }
+                        uint64_t at = open ? w.close : w.open;
                         if (at < next)
-                                opens = now < open;
+                                opens = !open;
                         next = MIN(next, at);
                 }
+        d->expected_at = expected;
         if (below != d->yields_below)
                 device_yield(d, below);
         d->forecast_at = next;

@@ -23,9 +23,14 @@
  *     the service and the stopped processes sleep, and wake up late by a tenth of a millisecond, or by two where a
  *     hypervisor has taken the CPU away. So within the same limit a window begins as early as the slowest of the last
  *     FORECAST_OPENINGS asks for. What a client says of its part counts up to COSTS_SPREAD times the device's estimate.
- *   - In the window, entities of lower priority yield: they are held, as far as the ladder chooses. One with a turn of
- *     the floor does not: it would lose the turn, and wait for all others' turns again. The window ends when the entity
- *     comes, and there is no other window before that.
+ *   - In the window, entities of lower priority yield: they are held, as far as the ladder chooses, which knows from
+ *     when on the entity is expected. One with a turn of the floor does not: it would lose the turn, and wait for all
+ *     others' turns again. The window ends when the entity comes, and there is no other window before that.
+ *   - A visit may have pauses: a program that launches many small kernels is now and then too late for the next one.
+ *     Whoever gets the device for those microseconds costs the visit a launch of his or a stop. So where visits had
+ *     pauses, those below also yield when the entity becomes idle, for as long as the longest of late, which fades with
+ *     each visit, and a quarter more; in a visit for 1/FORECAST_PAUSE_PART of the period at most. The next window is
+ *     shorter by that.
  *
  * So an entity with a period costs those below at most 1/FORECAST_PART of their time beside its own work, and one that
  * does not come costs them one window. The policy knows nothing of windows: the time in them counts as the yielding
@@ -54,6 +59,9 @@
 #define FORECAST_PAUSE_NS      (500 * NSEC_PER_USEC)
 #define FORECAST_MARGIN_NS     (100 * NSEC_PER_USEC)
 #define FORECAST_PART          10U
+#define FORECAST_PAUSE_PART    40U
+#define FORECAST_PAUSE_FADES   32U
+#define FORECAST_PAUSE_MIN_NS  (10 * NSEC_PER_USEC)
 #define FORECAST_MAX           16U
 #define FORECAST_DRAINS        16U
 #define FORECAST_OPENINGS      128U
@@ -67,8 +75,11 @@ typedef struct Queue Queue;
 typedef struct Forecast {
         uint64_t gaps[FORECAST_GAPS];
         unsigned n, next;
-        uint64_t came_at; /* 0: never */
-        uint64_t left_at; /* when it was idle last */
+        uint64_t came_at;      /* 0: never */
+        uint64_t left_at;      /* when it was idle last */
+        uint64_t pause_ns;     /* the longest pause of late visits, less what has faded; 0: they have none */
+        uint64_t paused_ns;    /* for how long those below have yielded in pauses of this visit */
+        uint64_t pauses_until; /* those below yield for its pause until then */
         uint64_t period_ns, spread_ns;
         uint64_t due_at, due_last;     /* from when until when it is due again, plus or minus spread_ns; 0: not known */
         uint64_t beat_at;              /* when it is due by its beat; 0: not known */

@@ -166,6 +166,8 @@ static PreemptionInput entity_input(const Entity *e, uint64_t now) {
                         .held_ns = ns_sub(now, e->held_since),
                         .hold_ns = costs.hold_ns,
                         .release_ns = costs.release_ns,
+                        .expected = e->yields,
+                        .expected_ns = ns_sub(e->device->expected_at, now),
         };
         const Queue *q;
 

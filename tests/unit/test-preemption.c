@@ -111,6 +111,50 @@ static void test_patience(void **state) {
         assert_int_equal(preemption_patience(&in), UINT64_MAX);
 }
 
+/* Somebody is expected: what drains may do so for as long as taking off can wait. */
+static void test_expected(void **state) {
+        PreemptionInput in = stoppable;
+
+        in.expected = true;
+        in.expected_ns = 85; /* 60, and a quarter of it: it can wait for 10 */
+        in.drain_ns = 10;
+        assert_int_equal(level(in), LEVEL_GATE);
+        in.held_ns = 7;
+        assert_int_equal(preemption_patience(&in), 17);
+        in.held_ns = 95;
+        assert_int_equal(preemption_patience(&in), 100);
+        in.held_ns = 0;
+        in.drain_ns = 11;
+        assert_int_equal(level(in), LEVEL_INTERRUPT);
+        assert_int_equal(preemption_patience(&in), UINT64_MAX);
+        in.drain_ns = PREEMPTION_UNKNOWN;
+        assert_int_equal(level(in), LEVEL_INTERRUPT);
+        in.drain_ns = 1;
+        in.expected_ns = 60;
+        assert_int_equal(level(in), LEVEL_INTERRUPT);
+        in.drain_ns = 0;
+        assert_int_equal(level(in), LEVEL_GATE);
+
+        /* It would not be off in time, or the wait is longer than taking off is worth: as if nobody was expected. */
+        in.drain_ns = 100;
+        in.expected_ns = 59;
+        assert_int_equal(level(in), LEVEL_GATE);
+        assert_int_equal(preemption_patience(&in), 100);
+        in.expected_ns = UINT64_MAX;
+        assert_int_equal(level(in), LEVEL_GATE);
+        assert_int_equal(preemption_patience(&in), 100);
+        in.expected_ns = 1000;
+        in.hold_ns = UINT64_MAX - 5;
+        assert_int_equal(level(in), LEVEL_GATE);
+
+        /* The gate is all there is. */
+        in = stoppable;
+        in.expected = true;
+        in.max_level = LEVEL_GATE;
+        assert_int_equal(level(in), LEVEL_GATE);
+        assert_int_equal(preemption_patience(&in), UINT64_MAX);
+}
+
 static void test_limits(void **state) {
         PreemptionInput in = stoppable;
 
@@ -205,6 +249,7 @@ int main(void) {
                         cmocka_unit_test(test_costs),
                         cmocka_unit_test(test_eager),
                         cmocka_unit_test(test_patience),
+                        cmocka_unit_test(test_expected),
                         cmocka_unit_test(test_limits),
                         cmocka_unit_test(test_mes),
                         cmocka_unit_test(test_privileged),
