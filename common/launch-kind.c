@@ -15,31 +15,8 @@
  * little longer, and in full when it happens repeatedly: the bound has to follow the launches themselves. */
 #define ABOVE_MAX 2U
 
-static uint64_t mix(uint64_t x) {
-        x *= UINT64_C(0x9E3779B97F4A7C15);
-        return x ^ x >> 29;
-}
-
-uint64_t launch_kind(const void *what, uint64_t size) {
-        uint64_t magnitude = size > 0 ? 64 - (uint64_t) __builtin_clzll(size) : 0;
-
-        return mix(mix((uint64_t) (uintptr_t) what) + magnitude) ?: 1;
-}
-
-static size_t place(uint64_t kind) {
-        return kind >> 32 & (LAUNCH_KINDS - 1);
-}
-
-uint64_t launch_kind_expected(const LaunchKinds *k, uint64_t kind) {
-        const LaunchKind *e = &k->kinds[place(kind)];
-
-        return atomic_load_explicit(&e->kind, memory_order_relaxed) == kind
-                        ? atomic_load_explicit(&e->mean_ns, memory_order_relaxed)
-                        : 0;
-}
-
 bool launch_kind_is_settled(const LaunchKinds *k, uint64_t kind) {
-        const LaunchKind *e = &k->kinds[place(kind)];
+        const LaunchKind *e = &k->kinds[launch_kind_place(kind)];
 
         return atomic_load_explicit(&e->kind, memory_order_relaxed) == kind && e->n >= MEAN_SAMPLES;
 }
@@ -52,7 +29,7 @@ uint64_t launch_mean_next(uint64_t mean, uint32_t *n, uint64_t sample) {
 }
 
 void launch_kind_learn(LaunchKinds *k, uint64_t kind, uint64_t ns) {
-        LaunchKind *e = &k->kinds[place(kind)];
+        LaunchKind *e = &k->kinds[launch_kind_place(kind)];
 
         if (atomic_load_explicit(&e->kind, memory_order_relaxed) != kind) {
                 atomic_store_explicit(&e->mean_ns, 0, memory_order_relaxed);

@@ -10,6 +10,8 @@
  * of all runtimes use this.
  */
 
+#include <stdatomic.h>
+
 #include "common/macro.h"
 
 #define LAUNCH_KINDS 256U /* a power of two */
@@ -25,12 +27,31 @@ typedef struct LaunchKinds {
         LaunchKind kinds[LAUNCH_KINDS];
 } LaunchKinds;
 
+static inline uint64_t launch_kind_mix(uint64_t x) {
+        x *= UINT64_C(0x9E3779B97F4A7C15);
+        return x ^ x >> 29;
+}
+
 /* Returns the kind of a launch, never 0. `size`: the amount of its work, in the runtime's own unit. */
-uint64_t launch_kind(const void *what, uint64_t size);
+static inline uint64_t launch_kind(const void *what, uint64_t size) {
+        uint64_t magnitude = size > 0 ? 64 - (uint64_t) __builtin_clzll(size) : 0;
+
+        return launch_kind_mix(launch_kind_mix((uint64_t) (uintptr_t) what) + magnitude) ?: 1;
+}
+
+static inline size_t launch_kind_place(uint64_t kind) {
+        return kind >> 32 & (LAUNCH_KINDS - 1);
+}
 
 /* Returns the mean time of a kind in nanoseconds; 0: unknown. Takes no lock: while a place changes its kind, one launch
  * may get the time of the other kind. */
-uint64_t launch_kind_expected(const LaunchKinds *k, uint64_t kind);
+static inline uint64_t launch_kind_expected(const LaunchKinds *k, uint64_t kind) {
+        const LaunchKind *e = &k->kinds[launch_kind_place(kind)];
+
+        return likely(atomic_load_explicit(&e->kind, memory_order_relaxed) == kind)
+                        ? atomic_load_explicit(&e->mean_ns, memory_order_relaxed)
+                        : 0;
+}
 
 /* Returns whether the mean is of as many samples as it can be of. Needs the caller's lock. */
 bool launch_kind_is_settled(const LaunchKinds *k, uint64_t kind);

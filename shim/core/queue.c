@@ -9,6 +9,7 @@
 #include "common/macro.h"
 #include "gate-limit.h"
 #include "gate-told.h"
+#include "include/xsched/words.h"
 #include "shim/core/client.h"
 #include "shim/core/gate-count.h"
 #include "shim/core/local.h"
@@ -341,6 +342,15 @@ XschedQueue *xsched_queue_unref(XschedQueue *q) {
                 client_kick();
         }
         return NULL;
+}
+
+_public_
+int xsched_queue_words(XschedQueue *q, XschedWords *ret) {
+        if (!q || !ret || ret->size < sizeof(XschedWords))
+                return -EINVAL;
+        ret->slot = (void *const *) (uintptr_t) &q->gate.slot;
+        ret->local_gate = (void *const *) (uintptr_t) &q->local;
+        return 0;
 }
 
 static bool queue_has_local(XschedQueue *q) {

@@ -6,9 +6,9 @@
  *
  * A launch is counted before the driver is called, and the same thread tells how it ended. But a handler of a signal
  * may jump out of the driver (siglongjmp(), an exception), and then nobody tells: the queue would count as busy for
- * ever, and hold others back. So each thread has records of its launches, by their frames. A record whose frame is gone
- * is taken back when the thread launches or waits for the next time. Stacks grow down, so the frame of a launch that is
- * still being made, which a handler has interrupted, is at a higher address.
+ * ever, and hold others back. So each thread has records of its launches, by the frames of their hooks. A record whose
+ * frame is gone is taken back when the thread launches or waits for the next time. Stacks grow down, so the frame of a
+ * launch that is still being made, which a handler has interrupted, is at a higher address.
  *
  * A jump out of the call that counts, or right behind it, leaves open whether the launch is counted; so does one out of
  * the end of a launch. Once nothing else of the queue is in flight, one too many can only be such a one, and is ended.

@@ -25,6 +25,9 @@
         _public_                                                                                                       \
         CudaResult name PARAMS
 
+/* Of the hook: cuda-begun.h. */
+#define FRAME __builtin_frame_address(0)
+
 #define NEXT(name, TYPES, ...) CUDA_CALL(name, CudaResult(*) TYPES, __VA_ARGS__)
 
 /* --- look-ups --- */
@@ -111,77 +114,64 @@ HOOK(cuGetProcAddress_v2, (const char *name, void **ret, int version, uint64_t f
 
 /* --- launches --- */
 
-#define GATED(name, STREAM, PER_THREAD, WHAT, BLOCKS, TYPES, ...)                                                      \
-        const CudaWork w = {                                                                                           \
-                        .entry = CUDA_##name,                                                                          \
-                        .per_thread = PER_THREAD,                                                                      \
-                        .stream = STREAM,                                                                              \
-                        .what = WHAT,                                                                                  \
-                        .blocks = BLOCKS,                                                                              \
-        };                                                                                                             \
-        _cleanup_(cuda_launch_leave)                                                                                   \
-        CudaLaunch l;                                                                                                  \
-        l.queue = NULL;                                                                                                \
-        cuda_launch_begin(&w, &l);                                                                                     \
-        CudaResult r = NEXT(name, TYPES, __VA_ARGS__);                                                                 \
-        cuda_launch_end(&l, r);                                                                                        \
-        return r
+/* At an open gate the call goes on as a jump: nothing is left to do after it. */
+#define GATED(name, PARAMS, STREAM, PER_THREAD, WHAT, BLOCKS, TYPES, ...)                                              \
+        static _noinline_ CudaResult gated_##name PARAMS {                                                             \
+                _cleanup_(cuda_launch_leave)                                                                           \
+                CudaLaunch l;                                                                                          \
+                l.queue = NULL;                                                                                        \
+                if (unlikely(!cuda_launch_gets_on(CUDA_##name, STREAM, WHAT, BLOCKS, FRAME, &l))) {                    \
+                        const CudaWork w = {                                                                           \
+                                        .entry = CUDA_##name,                                                          \
+                                        .per_thread = PER_THREAD,                                                      \
+                                        .stream = STREAM,                                                              \
+                                        .what = WHAT,                                                                  \
+                                        .blocks = BLOCKS,                                                              \
+                                        .frame = FRAME,                                                                \
+                        };                                                                                             \
+                        cuda_launch_begin(&w, &l);                                                                     \
+                }                                                                                                      \
+                CudaResult r = NEXT(name, TYPES, __VA_ARGS__);                                                         \
+                cuda_launch_end(&l, r);                                                                                \
+                return r;                                                                                              \
+        }                                                                                                              \
+        HOOK(name, PARAMS) {                                                                                           \
+                if (likely(cuda_launch_passes(CUDA_##name, STREAM)))                                                   \
+                        return NEXT(name, TYPES, __VA_ARGS__);                                                         \
+                return gated_##name(__VA_ARGS__);                                                                      \
+        }
+
+/* The function, and the one for which stream 0 is the per-thread default stream. */
+#define GATED_BOTH(name, PARAMS, STREAM, ...)                                                                          \
+        GATED(name, PARAMS, STREAM, false, __VA_ARGS__)                                                                \
+        GATED(name##_ptsz, PARAMS, STREAM, true, __VA_ARGS__)
 
 #define DIMENSIONS   unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared
 #define BLOCKS       ((uint64_t) gx * gy * gz)
 #define KERNEL_TYPES (CudaFunction, DIMENSIONS, CudaStream, void **, void **)
 #define KERNEL_ARGS  f, gx, gy, gz, bx, by, bz, shared, stream, params, extra
-
-HOOK(cuLaunchKernel, (CudaFunction f, DIMENSIONS, CudaStream stream, void **params, void **extra)) {
-        GATED(cuLaunchKernel, stream, false, f, BLOCKS, KERNEL_TYPES, KERNEL_ARGS);
-}
-
-HOOK(cuLaunchKernel_ptsz, (CudaFunction f, DIMENSIONS, CudaStream stream, void **params, void **extra)) {
-        GATED(cuLaunchKernel_ptsz, stream, true, f, BLOCKS, KERNEL_TYPES, KERNEL_ARGS);
-}
+GATED_BOTH(cuLaunchKernel, (CudaFunction f, DIMENSIONS, CudaStream stream, void **params, void **extra), stream, f,
+                BLOCKS, KERNEL_TYPES, KERNEL_ARGS)
 
 #define COOPERATIVE_TYPES (CudaFunction, DIMENSIONS, CudaStream, void **)
 #define COOPERATIVE_ARGS  f, gx, gy, gz, bx, by, bz, shared, stream, params
-
-HOOK(cuLaunchCooperativeKernel, (CudaFunction f, DIMENSIONS, CudaStream stream, void **params)) {
-        GATED(cuLaunchCooperativeKernel, stream, false, f, BLOCKS, COOPERATIVE_TYPES, COOPERATIVE_ARGS);
-}
-
-HOOK(cuLaunchCooperativeKernel_ptsz, (CudaFunction f, DIMENSIONS, CudaStream stream, void **params)) {
-        GATED(cuLaunchCooperativeKernel_ptsz, stream, true, f, BLOCKS, COOPERATIVE_TYPES, COOPERATIVE_ARGS);
-}
+GATED_BOTH(cuLaunchCooperativeKernel, (CudaFunction f, DIMENSIONS, CudaStream stream, void **params), stream, f, BLOCKS,
+                COOPERATIVE_TYPES, COOPERATIVE_ARGS)
 
 #define CONFIG_TYPES  (const CudaLaunchConfig *, CudaFunction, void **, void **)
 #define CONFIG_STREAM (c ? c->stream : NULL)
 #define CONFIG_BLOCKS (c ? (uint64_t) c->grid[0] * c->grid[1] * c->grid[2] : 0)
+GATED_BOTH(cuLaunchKernelEx, (const CudaLaunchConfig *c, CudaFunction f, void **params, void **extra), CONFIG_STREAM, f,
+                CONFIG_BLOCKS, CONFIG_TYPES, c, f, params, extra)
 
-HOOK(cuLaunchKernelEx, (const CudaLaunchConfig *c, CudaFunction f, void **params, void **extra)) {
-        GATED(cuLaunchKernelEx, CONFIG_STREAM, false, f, CONFIG_BLOCKS, CONFIG_TYPES, c, f, params, extra);
-}
+GATED_BOTH(cuGraphLaunch, (CudaGraph graph, CudaStream stream), stream, graph, 0, (CudaGraph, CudaStream), graph,
+                stream)
 
-HOOK(cuLaunchKernelEx_ptsz, (const CudaLaunchConfig *c, CudaFunction f, void **params, void **extra)) {
-        GATED(cuLaunchKernelEx_ptsz, CONFIG_STREAM, true, f, CONFIG_BLOCKS, CONFIG_TYPES, c, f, params, extra);
-}
-
-HOOK(cuGraphLaunch, (CudaGraph graph, CudaStream stream)) {
-        GATED(cuGraphLaunch, stream, false, graph, 0, (CudaGraph, CudaStream), graph, stream);
-}
-
-HOOK(cuGraphLaunch_ptsz, (CudaGraph graph, CudaStream stream)) {
-        GATED(cuGraphLaunch_ptsz, stream, true, graph, 0, (CudaGraph, CudaStream), graph, stream);
-}
-
-HOOK(cuLaunch, (CudaFunction f)) {
-        GATED(cuLaunch, NULL, false, f, 1, (CudaFunction), f);
-}
-
-HOOK(cuLaunchGrid, (CudaFunction f, int width, int height)) {
-        GATED(cuLaunchGrid, NULL, false, f, 1, (CudaFunction, int, int), f, width, height);
-}
-
-HOOK(cuLaunchGridAsync, (CudaFunction f, int width, int height, CudaStream stream)) {
-        GATED(cuLaunchGridAsync, stream, false, f, 1, (CudaFunction, int, int, CudaStream), f, width, height, stream);
-}
+GATED(cuLaunch, (CudaFunction f), NULL, false, f, 1, (CudaFunction), f)
+GATED(cuLaunchGrid, (CudaFunction f, int width, int height), NULL, false, f, 1, (CudaFunction, int, int), f, width,
+                height)
+GATED(cuLaunchGridAsync, (CudaFunction f, int width, int height, CudaStream stream), stream, false, f, 1,
+                (CudaFunction, int, int, CudaStream), f, width, height, stream)
 
 /* One kernel runs on several devices, and its parts wait for each other. So only the first part passes its gate; the
  * others are counted, and pass. */
@@ -195,6 +185,7 @@ HOOK(cuLaunchCooperativeKernelMultiDevice, (CudaLaunchParams * list, unsigned n,
                                 .stream = list[i].stream,
                                 .what = list[i].function,
                                 .blocks = (uint64_t) list[i].grid[0] * list[i].grid[1] * list[i].grid[2],
+                                .frame = FRAME,
                 };
                 (i == 0 ? cuda_launch_begin : cuda_launch_begin_nowait)(&w, &l[i]);
         }
@@ -221,7 +212,7 @@ void xsched_cuda_make_queue(uint64_t native) {
         HOOK(name, (CudaStream stream)) {                                                                              \
                 CudaWait w;                                                                                            \
                 cuda_count(CUDA_##name);                                                                               \
-                cuda_wait_begin(stream, PER_THREAD, &w);                                                               \
+                cuda_wait_begin(stream, PER_THREAD, FRAME, &w);                                                        \
                 CudaResult r = NEXT(name, (CudaStream), stream);                                                       \
                 cuda_wait_end(&w, r);                                                                                  \
                 return r;                                                                                              \
@@ -233,7 +224,7 @@ HOOK(cuCtxSynchronize, (void) ) {
         cuda_count(CUDA_cuCtxSynchronize);
         CudaResult r = CUDA_CALL(cuCtxSynchronize, CudaResult(*)(void));
         if (r == CUDA_RESULT_SUCCESS)
-                cuda_track_waited_all();
+                cuda_track_waited_all(FRAME);
         return r;
 }
 
@@ -241,7 +232,7 @@ HOOK(cuCtxSynchronize_v2, (CudaContext context)) {
         cuda_count(CUDA_cuCtxSynchronize_v2);
         CudaResult r = NEXT(cuCtxSynchronize_v2, (CudaContext), context);
         if (r == CUDA_RESULT_SUCCESS)
-                cuda_track_waited_all();
+                cuda_track_waited_all(FRAME);
         return r;
 }
 
@@ -249,7 +240,7 @@ HOOK(cuEventSynchronize, (CudaEvent event)) {
         cuda_count(CUDA_cuEventSynchronize);
         CudaResult r = NEXT(cuEventSynchronize, (CudaEvent), event);
         if (r == CUDA_RESULT_SUCCESS)
-                cuda_track_waited_all();
+                cuda_track_waited_all(FRAME);
         return r;
 }
 

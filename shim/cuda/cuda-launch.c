@@ -61,7 +61,7 @@ static bool launch_rides(CudaQueue *q, const CudaWork *w, const void *frame, Cud
 }
 
 static void launch_begin(const CudaWork *w, bool wait, CudaLaunch *ret) {
-        const void *frame = __builtin_frame_address(0);
+        const void *frame = w->frame;
         CudaStream stream = w->stream;
         bool per_thread = w->per_thread;
 
@@ -84,6 +84,8 @@ static void launch_begin(const CudaWork *w, bool wait, CudaLaunch *ret) {
         uint64_t kind = 0;
         if (wait)
                 cuda_begun_look(frame);
+        if (cuda_launch_passes_queue(q))
+                return;
         if (unlikely(atomic_load_explicit(&q->in_flight, memory_order_relaxed) > 0)) {
                 kind = launch_kind(w->what, w->blocks);
                 ret->limit = cuda_bound_limit(q, kind);
@@ -155,7 +157,7 @@ static void launch_uncount(CudaQueue *q, const CudaLaunch *l, uint64_t expected)
 
 /* The last one that had room was made. Without the lock, or once the service does not watch any more, the next launch
  * is one that does not ride. */
-static _noinline_ void launch_renew_ride(CudaQueue *q, CudaLaunch *l) {
+void cuda_launch_renew_ride(CudaQueue *q, CudaLaunch *l) {
         PROTECT_ERRNO;
         if (!CUDA_TRACK_TRY_LOCK(q))
                 return;
@@ -169,22 +171,9 @@ static _noinline_ void launch_renew_ride(CudaQueue *q, CudaLaunch *l) {
         xsched_queue_look(l->xq);
 }
 
-static void launch_end_ride(CudaQueue *q, CudaLaunch *l, bool made) {
-        if (!cuda_begun_is_there(l->begun, l->xq))
-                return;
-        cuda_begun_end(l->begun);
-        cuda_ride_end(&q->ride, l->ride, l->expected, made);
-        if (unlikely(l->last))
-                launch_renew_ride(q, l);
-}
-
 void cuda_launch_end_slow(CudaLaunch *l, CudaResult result) {
         CudaQueue *q = TAKE_PTR(l->queue);
 
-        if (likely(l->rides)) {
-                launch_end_ride(q, l, result == CUDA_RESULT_SUCCESS);
-                return;
-        }
         PROTECT_ERRNO;
         if (unlikely(!CUDA_TRACK_LOCK(q))) {
                 if (cuda_begun_is_there(l->begun, l->xq)) {

@@ -17,29 +17,12 @@
 #include "shim/cuda/cuda-next.h"
 #include "shim/cuda/cuda-queue.h"
 #include "shim/cuda/cuda-stop.h"
+#include "shim/cuda/cuda-table.h"
 #include "shim/cuda/cuda-version.h"
 #include "shim/late/late.h"
 
-#define TABLE_MIN   64U
 #define END_WAIT_NS (100 * NSEC_PER_MSEC)
 
-typedef struct TableEntry {
-        _Atomic uint64_t key; /* 0: never used */
-        _Atomic(CudaQueue *) queue;
-} TableEntry;
-
-/* Replaced by a larger one when it is full, and never freed: a reader may still be in it. */
-typedef struct Table {
-        size_t mask, n_keys;
-        TableEntry entries[];
-} Table;
-
-static union {
-        Table table;
-        char room[sizeof(Table) + sizeof(TableEntry)];
-} table_empty;
-
-static _Atomic(Table *) table = &table_empty.table;
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER; /* taken with signals blocked: see signal-mask.h */
 static CudaQueue *free_queues, *all_queues;
 static void (*last_look)(CudaQueue *q);
@@ -49,7 +32,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* The child can use no CUDA object of the parent, and has none of the threads that held our locks. */
 static void fork_child(void) {
-        atomic_store(&table, &table_empty.table);
+        cuda_table_forget();
         cuda_capture_forget();
         registry_lock = (pthread_mutex_t) PTHREAD_MUTEX_INITIALIZER;
         free_queues = all_queues = NULL;
@@ -186,63 +169,6 @@ static void register_once(void) {
         (void) atexit(process_ends);
 }
 
-/* --- the table --- */
-
-static size_t table_hash(const Table *t, uint64_t key) {
-        return (size_t) (key * UINT64_C(0x9E3779B97F4A7C15) >> 32) & t->mask;
-}
-
-static inline TableEntry *table_slot(Table *t, uint64_t key) {
-        for (size_t i = table_hash(t, key);; i = (i + 1) & t->mask) {
-                uint64_t k = atomic_load_explicit(&t->entries[i].key, memory_order_acquire);
-                if (k == 0 || k == key)
-                        return t->entries + i;
-        }
-}
-
-static inline __attribute__((always_inline)) CudaQueue *table_find(uint64_t key) {
-        TableEntry *e = table_slot(atomic_load_explicit(&table, memory_order_acquire), key);
-
-        /* A free place may be taken by another key at this moment. */
-        return atomic_load_explicit(&e->key, memory_order_acquire) == key
-                        ? atomic_load_explicit(&e->queue, memory_order_acquire)
-                        : NULL;
-}
-
-/* A reader that finds the key finds the queue. */
-static void table_put(Table *t, uint64_t key, CudaQueue *q) {
-        TableEntry *e = table_slot(t, key);
-        bool fresh = atomic_load(&e->key) == 0;
-
-        atomic_store_explicit(&e->queue, q, memory_order_release);
-        atomic_store_explicit(&e->key, key, memory_order_release);
-        t->n_keys += fresh;
-}
-
-/* Room for one more key, with at least half of the table free. */
-static Table *table_with_room(void) {
-        Table *old = atomic_load(&table);
-        if (old->mask > 0 && (old->n_keys + 1) * 2 <= old->mask + 1)
-                return old;
-
-        size_t live = 0, size = TABLE_MIN;
-        for (size_t i = 0; i <= old->mask; i++)
-                live += atomic_load(&old->entries[i].queue) != NULL;
-        while (size < (live + 1) * 4)
-                size *= 2;
-        Table *t = calloc(1, sizeof(Table) + size * sizeof(TableEntry));
-        if (!t)
-                return NULL;
-        t->mask = size - 1;
-        for (size_t i = 0; i <= old->mask; i++) {
-                CudaQueue *q = atomic_load(&old->entries[i].queue);
-                if (q)
-                        table_put(t, atomic_load(&old->entries[i].key), q);
-        }
-        atomic_store_explicit(&table, t, memory_order_release);
-        return t;
-}
-
 /* --- queues --- */
 
 /* Describes the device: the same in every process, and the same as the OpenCL layer's. */
@@ -281,6 +207,7 @@ static CudaQueue *queue_alloc(void) {
 static void queue_reset(CudaQueue *q) {
         q->generation++;
         q->xq = NULL;
+        open_gate_clear(&q->open);
         cuda_ride_reset(&q->ride);
         q->gone = q->lost = q->left = false;
         q->seq = q->done_seq = q->marked_seq = q->unknown_seq = q->unmarked_ns = 0;
@@ -319,7 +246,10 @@ static int queue_register(CudaQueue *q, const CudaQueueOps *ops) {
                         .userdata = q,
                         .native = (uintptr_t) q->stream, /* 0 of default streams */
         };
-        return cuda_stop_queue_new(&info, &q->xq);
+        int r = cuda_stop_queue_new(&info, &q->xq);
+        if (r >= 0)
+                open_gate_set(&q->open, q->xq);
+        return r;
 }
 
 /* Makes a record that is in no table yet. Takes only the locks that are named here, and none while the driver is
@@ -385,21 +315,18 @@ static _noinline_ CudaQueue *queue_first_launch(
         if (is_off() || !late_load())
                 return NULL;
         (void) pthread_once(&once, register_once);
-        CudaQueue *q = queue_new(key, stream, context, device, own_default, ops), *other = NULL;
+        CudaQueue *q = queue_new(key, stream, context, device, own_default, ops), *other;
         if (!q)
                 return NULL;
 
         (void) pthread_mutex_lock(&registry_lock);
-        Table *t = table_with_room();
-        if (t)
-                other = table_find(key);
-        if (t && !other)
-                table_put(t, key, q);
+        other = cuda_table_put(key, q);
         (void) pthread_mutex_unlock(&registry_lock);
-        if (t && !other)
+        if (other == q)
                 return q;
-        /* Another thread was first. */
+        /* Another thread was first, or there is no memory. */
         cuda_stop_leave(q->xq);
+        open_gate_clear(&q->open);
         xsched_queue_unref(TAKE_PTR(q->xq));
         cuda_queue_free(q);
         return other;
@@ -422,13 +349,13 @@ CudaQueue *cuda_queue_find(CudaStream stream, bool per_thread) {
         bool own_default;
         uint64_t key = stream_key(stream, per_thread, &own_default);
 
-        return key != 0 ? table_find(key) : NULL;
+        return key != 0 ? cuda_table_find(key) : NULL;
 }
 
 static _noinline_ CudaQueue *queue_get_slow(CudaStream stream, bool per_thread, const CudaQueueOps *ops) {
         bool own_default;
         uint64_t key = stream_key(stream, per_thread, &own_default);
-        CudaQueue *q = likely(key != 0) ? table_find(key) : NULL;
+        CudaQueue *q = likely(key != 0) ? cuda_table_find(key) : NULL;
 
         if (likely(q) || key == 0 || atomic_load_explicit(&off, memory_order_relaxed))
                 return q;
@@ -437,19 +364,9 @@ static _noinline_ CudaQueue *queue_get_slow(CudaStream stream, bool per_thread, 
 
 CudaQueue *cuda_queue_get(CudaStream stream, bool per_thread, const CudaQueueOps *ops) {
         uint64_t key = (uintptr_t) stream;
-        CudaQueue *q = likely(key > CUDA_STREAM_PER_THREAD) ? table_find(key) : NULL;
+        CudaQueue *q = likely(key > CUDA_STREAM_PER_THREAD) ? cuda_table_find(key) : NULL;
 
         return likely(q) ? q : queue_get_slow(stream, per_thread, ops);
-}
-
-void cuda_queue_each(void (*f)(CudaQueue *q)) {
-        Table *t = atomic_load_explicit(&table, memory_order_acquire);
-
-        for (size_t i = 0; i <= t->mask; i++) {
-                CudaQueue *q = atomic_load_explicit(&t->entries[i].queue, memory_order_acquire);
-                if (q)
-                        f(q);
-        }
 }
 
 /* --- ends --- */
@@ -469,22 +386,9 @@ CudaQueue *cuda_queue_take(CudaStream stream) {
                 return NULL;
         SIGNALS_BLOCKED;
         (void) pthread_mutex_lock(&registry_lock);
-        TableEntry *e = table_slot(atomic_load(&table), key);
-        CudaQueue *q = atomic_exchange(&e->queue, NULL);
+        CudaQueue *q = cuda_table_take(key);
         (void) pthread_mutex_unlock(&registry_lock);
         return q;
-}
-
-static void table_drop(CudaContext context) {
-        SIGNALS_BLOCKED;
-        (void) pthread_mutex_lock(&registry_lock);
-        Table *t = atomic_load(&table);
-        for (size_t i = 0; i <= t->mask; i++) {
-                CudaQueue *q = atomic_load(&t->entries[i].queue);
-                if (q && q->context == context)
-                        atomic_store(&t->entries[i].queue, NULL);
-        }
-        (void) pthread_mutex_unlock(&registry_lock);
 }
 
 static CudaQueue *newest_queue(void) {
@@ -503,7 +407,12 @@ static void each_of(CudaContext context, void (*f)(CudaQueue *q)) {
 }
 
 void cuda_queue_take_all(CudaContext context, void (*f)(CudaQueue *q)) {
-        table_drop(context);
+        {
+                SIGNALS_BLOCKED;
+                (void) pthread_mutex_lock(&registry_lock);
+                cuda_table_take_all(context);
+                (void) pthread_mutex_unlock(&registry_lock);
+        }
         each_of(context, f);
 }
 

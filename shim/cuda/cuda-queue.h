@@ -27,6 +27,7 @@
 #include "include/xsched/xsched.h"
 #include "shim/cuda/cuda-abi.h"
 #include "shim/cuda/cuda-ride.h"
+#include "shim/late/open-gate.h"
 
 #define CUDA_MARKS 256U /* per queue, a power of two; with more in flight marks are further apart */
 #define CUDA_SPARE 16U
@@ -47,7 +48,12 @@ typedef struct CudaTimed {
 } CudaTimed;
 
 typedef struct CudaQueue {
+        /* All of the record that a launch reads at an open gate. */
         XschedQueue *xq;
+        OpenGate open;
+        _Atomic uint32_t in_flight; /* written under the lock */
+        CudaRide ride;
+
         uint64_t key;
         CudaStream stream;
         CudaContext context;
@@ -79,10 +85,8 @@ typedef struct CudaQueue {
         _Atomic uint32_t n_unsure;       /* launches that may be counted, and are not made: cuda-begun.h */
         uint64_t unsure_seq;             /* `seq` when nothing else was in flight; UINT64_MAX: not seen */
         _Atomic uint32_t leaves;         /* how many calls are about to destroy its context: nothing is asked */
-        CudaRide ride;
 
         /* Written under the lock, and read without. */
-        _Atomic uint32_t in_flight;
         _Atomic uint64_t flying_ns; /* device time of the launches in flight, as far as it is known */
         _Atomic uint64_t since_ns;  /* when the oldest launch in flight became the oldest */
         _Atomic uint32_t grace;
@@ -133,8 +137,6 @@ CudaQueue *cuda_queue_get(CudaStream stream, bool per_thread, const CudaQueueOps
 
 /* As cuda_queue_get(), but returns NULL for a stream without launches. */
 CudaQueue *cuda_queue_find(CudaStream stream, bool per_thread);
-
-void cuda_queue_each(void (*f)(CudaQueue *q));
 
 /* Removes a stream's queue from the table, so that the next launch makes a new one. Returns the old queue, or NULL. */
 CudaQueue *cuda_queue_take(CudaStream stream);

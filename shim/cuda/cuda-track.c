@@ -16,6 +16,7 @@
 #include "shim/cuda/cuda-next.h"
 #include "shim/cuda/cuda-rm.h"
 #include "shim/cuda/cuda-stop.h"
+#include "shim/cuda/cuda-table.h"
 #include "shim/cuda/cuda-track.h"
 
 /* Who launched so long ago may have stopped. Together with LOOK_NS less than a millisecond. */
@@ -200,6 +201,7 @@ void cuda_track_unlock(CudaQueue *q) {
 
         if (q->gone && q->xq && queue_is_quiet(q)) {
                 cuda_begun_settle_now(q);
+                open_gate_clear(&q->open);
                 last = TAKE_PTR(q->xq);
                 if (!q->lost && !cuda_has_ended())
                         cuda_mark_free_all(q);
@@ -342,7 +344,7 @@ static void mark_tail(CudaQueue *q) {
 void cuda_track_mark_tails(void) {
         PROTECT_ERRNO;
         SIGNALS_BLOCKED;
-        cuda_queue_each(mark_tail);
+        cuda_table_each(mark_tail);
 }
 
 /* Without a mark: the context ends, too, so the driver reports nothing any more. */
@@ -411,12 +413,12 @@ static void mend_left(const void *frame) {
 }
 
 /* Does nothing when a thread inside of the driver has the lock: a later look finds the completions. */
-void cuda_wait_begin(CudaStream stream, bool per_thread, CudaWait *ret) {
+void cuda_wait_begin(CudaStream stream, bool per_thread, const void *frame, CudaWait *ret) {
         CudaQueue *q = cuda_queue_find(stream, per_thread);
 
         *ret = (CudaWait){};
-        cuda_track_look_for_left(__builtin_frame_address(0));
-        mend_left(__builtin_frame_address(0));
+        cuda_track_look_for_left(frame);
+        mend_left(frame);
         if (!q || q->own_default || !CUDA_TRACK_TRY_LOCK(q))
                 return;
         if (q->xq && !queue_is_quiet(q))
@@ -449,11 +451,11 @@ static void harvest_in_flight(CudaQueue *q) {
                 (void) try_harvest(q, NULL, &more);
 }
 
-void cuda_track_waited_all(void) {
+void cuda_track_waited_all(const void *frame) {
         PROTECT_ERRNO;
-        cuda_track_look_for_left(__builtin_frame_address(0));
-        mend_left(__builtin_frame_address(0));
-        cuda_queue_each(harvest_in_flight);
+        cuda_track_look_for_left(frame);
+        mend_left(frame);
+        cuda_table_each(harvest_in_flight);
 }
 
 /* --- for launches --- */

@@ -71,8 +71,8 @@ typedef struct CudaWait {
         uint32_t n_drains;
 } CudaWait;
 
-void cuda_wait_begin(CudaStream stream, bool per_thread, CudaWait *ret);
+void cuda_wait_begin(CudaStream stream, bool per_thread, const void *frame, CudaWait *ret);
 void cuda_wait_end(CudaWait *w, CudaResult result);
 
 /* The application has waited for work that may be on any stream. */
-void cuda_track_waited_all(void);
+void cuda_track_waited_all(const void *frame);

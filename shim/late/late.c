@@ -17,7 +17,7 @@
 #include "common/client-environment.h"
 #include "common/macro.h"
 #include "common/why-page.h"
-#include "include/xsched/xsched.h"
+#include "include/xsched/words.h"
 #include "shim/late/late.h"
 
 /* libxsched finds the variable by this name. */
@@ -53,7 +53,8 @@ __attribute__((constructor)) static void read_environment(void) {
         X(queue_set_flying)                                                                                            \
         X(queue_set_hooked)                                                                                            \
         X(queue_started)                                                                                               \
-        X(queue_unref)
+        X(queue_unref)                                                                                                 \
+        X(queue_words)
 
 /* Written once, before the first queue. All functions but the first take a queue. */
 static struct {
@@ -216,6 +217,10 @@ void xsched_queue_started(XschedQueue *q, uint64_t since_ns) {
 
 void xsched_queue_set_hooked(XschedQueue *q, uint32_t hooked) {
         late.queue_set_hooked(q, hooked);
+}
+
+int xsched_queue_words(XschedQueue *q, XschedWords *ret) {
+        return late.queue_words(q, ret);
 }
 
 /* --- the unwinder --- */

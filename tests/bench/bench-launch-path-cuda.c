@@ -47,7 +47,7 @@ static const Load loads[] = {
                 {
                                 .name = "open",
                                 .kernel_ns = {2000, 2000},
-                                .most_instructions = 200,
+                                .most_instructions = 90,
                 },
                 /* The device keeps up with the program. */
                 {
@@ -56,14 +56,14 @@ static const Load loads[] = {
                                 .watch = PAGE_WATCH_ALL,
                                 .threshold = 1,
                                 .budget_us = 200,
-                                .most_instructions = 400,
+                                .most_instructions = 320,
                                 .most_ns = 50,
                 },
                 {
                                 .name = "watched-first",
                                 .kernel_ns = {2000, 2000},
                                 .watch = PAGE_WATCH_ALL,
-                                .most_instructions = 400,
+                                .most_instructions = 320,
                                 .most_ns = 65,
                 },
                 {
@@ -72,7 +72,7 @@ static const Load loads[] = {
                                 .watch = PAGE_WATCH_ALL,
                                 .threshold = 1,
                                 .budget_us = 200,
-                                .most_instructions = 450,
+                                .most_instructions = 370,
                                 .most_ns = 60,
                 },
                 /* It does not: the program waits for it. */
@@ -82,7 +82,7 @@ static const Load loads[] = {
                                 .watch = PAGE_WATCH_ALL,
                                 .threshold = 1,
                                 .budget_us = 200,
-                                .most_instructions = 3500,
+                                .most_instructions = 3200,
                                 .most_ns = 20,
                 },
 };

@@ -22,8 +22,9 @@
 #include <stdio.h>
 
 #include "common/macro.h"
+#include "common/page.h"
 #include "common/time-util.h"
-#include "xsched/xsched.h"
+#include "xsched/words.h"
 
 #define QUEUES_MAX 8192U
 #define SPELL_NS   (2 * NSEC_PER_MSEC) /* longest spell of one verdict */
@@ -61,6 +62,16 @@ static atomic_bool watched, serves;
 static XschedQueue *queues[QUEUES_MAX];
 static size_t n_queues;
 static atomic_int n_alive;
+
+/* What layers read without a call. Its gate is never open, so that each launch calls. */
+static PageSlot slot = {.watch = PAGE_WATCH_READY};
+static void *const slot_at = &slot, *const local_gate;
+
+/* Under the lock. */
+static void set_held(bool now) {
+        held = now;
+        atomic_store(&slot.verdict, now ? PAGE_VERDICT_HOLD : 0);
+}
 
 static XschedQueue *try_ref(XschedQueue *q) {
         int refs = atomic_load(&q->refs);
@@ -105,11 +116,11 @@ static void *service(void *unused) {
                                 drain_all();
                 }
                 (void) pthread_mutex_lock(&lock);
-                held = fake.hold && !held && atomic_load(&watched) && !ending;
+                set_held(fake.hold && !held && atomic_load(&watched) && !ending);
                 if (!held)
                         (void) pthread_cond_broadcast(&released);
         }
-        held = false;
+        set_held(false);
         (void) pthread_cond_broadcast(&released);
         (void) pthread_mutex_unlock(&lock);
         atomic_store(&serves, false);
@@ -131,7 +142,7 @@ static void fork_child(void) {
         lock = (pthread_mutex_t) PTHREAD_MUTEX_INITIALIZER;
         released = (pthread_cond_t) PTHREAD_COND_INITIALIZER;
         arrived = (pthread_cond_t) PTHREAD_COND_INITIALIZER;
-        held = false;
+        set_held(false);
         atomic_store(&serves, false);
         memset(&seen, 0, sizeof(seen));
         n_queues = 0;
@@ -153,7 +164,7 @@ static void start(void) {
         (void) configured("seed", &value);
         fake.seed = (unsigned) strtoul(value, NULL, 10);
         atomic_store(&watched, configured("track", NULL));
-        held = fake.hold && atomic_load(&watched);
+        set_held(fake.hold && atomic_load(&watched));
         if (!registered)
                 (void) pthread_atfork(NULL, NULL, fork_child);
         registered = true;
@@ -161,7 +172,7 @@ static void start(void) {
         if (atomic_load(&serves) && pthread_create(&thread, NULL, service, NULL) == 0)
                 (void) pthread_detach(thread);
         else {
-                held = false;
+                set_held(false);
                 atomic_store(&serves, false);
         }
 }
@@ -409,6 +420,12 @@ void xsched_queue_set_hooked(XschedQueue *q, uint32_t hooked) {
 _public_
 void xsched_queue_boost(XschedQueue *q) {
         atomic_fetch_add(&seen.boosts, 1);
+}
+
+_public_
+int xsched_queue_words(XschedQueue *q, XschedWords *ret) {
+        *ret = (XschedWords){.size = ret->size, .slot = &slot_at, .local_gate = &local_gate};
+        return 0;
 }
 
 _public_
