@@ -555,13 +555,13 @@ class Run(unittest.TestCase):
         self.assertEqual(p.stdout.strip(), address)
 
     def test_job(self):
-        with Client(
-            prefix=(XSCHEDCTL, "run", "--name=mine", "--class=batch", "--weight=9", "--threshold=2", "--weight=8")
-        ) as c:
+        words = ["--name=mine", "--class=batch", "--weight=9", "--threshold=2", "--weight=8", "--max=25%", "--gang=yes"]
+        with Client(prefix=(XSCHEDCTL, "run", *words)) as c:
             row = c.row()
             self.assertRegex(row["group"], r"^job:\d+:mine$")
             self.assertEqual((row["class"], row["priority"], row["weight"], row["threshold"]), ("batch", -50, 8, 2))
-            self.assertEqual(ctl_json("show", row["group"])["Kind"], "job")
+            shown = ctl_json("show", row["group"])
+            self.assertEqual([shown[k] for k in ("Kind", "Max", "Gang")], ["job", 25, True])
             group = row["group"]
         wait_until(lambda: group not in ctl("list-groups"), "the job ends with its process")
 
@@ -584,6 +584,7 @@ class Run(unittest.TestCase):
         self.assertEqual((p.returncode, p.stdout), (125, ""))
         self.assertIn("Weight", p.stderr)
         self.assertEqual(self.run_ctl("--priority=high", "true").returncode, 125)
+        self.assertIn("max=lots", self.run_ctl("--max=lots", "true").stderr)  # and no --max-size of record
         self.assertEqual(self.run_ctl("--shim=bogus", "true").returncode, 125)
 
     def test_without_a_service(self):

@@ -8,6 +8,7 @@
  */
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <strings.h>
 
 #include "common/bus-names.h"
@@ -376,4 +377,35 @@ int verb_reload(Ctl *c, int argc, char *argv[]) {
                 return r;
         r = ctl_call_method(c, NULL, NULL, "Reload", &error, NULL, NULL);
         return r < 0 ? ctl_call_failed(c, &error, r, NULL) : 0;
+}
+
+/* --- which keys there are --- */
+
+#define KEY_OF_ANYBODY(arg, KEY, Name, name, field, TYPE, min, max, usual, LOWERS, INHERITS, WHOSE, ...)               \
+        SETTING_IF_##WHOSE(#name ", ")
+#define KEY_OF_GROUPS(arg, KEY, Name, name, field, TYPE, min, max, usual, LOWERS, INHERITS, WHOSE, ...)                \
+        SETTING_UNLESS_##WHOSE(#name ", ")
+
+/* In lines of at most 100 columns. */
+static void print_keys(const char *whose, const char *keys) {
+        int column = printf("%s", whose);
+
+        for (size_t n; *keys; keys += n + strspn(keys + n, " ")) {
+                n = strcspn(keys, " ");
+                if (column + 1 + (int) n > 100)
+                        column = printf("\n ") - 1;
+                column += printf(" %.*s", (int) n, keys);
+        }
+        printf("\n");
+}
+
+void settings_print_keys(void) {
+        static const char of_anybody[] = SETTING_ROWS(KEY_OF_ANYBODY, );
+        static const char of_groups[] = SETTING_ROWS(KEY_OF_GROUPS, );
+
+        print_keys("KEY is", of_anybody);
+        print_keys("or, of a group,", of_groups);
+        print_keys("or, of a device,",
+                        "policy, concurrency, timeslice, threshold, preemption, accounting, linger, "
+                        "starve, starverun.");
 }

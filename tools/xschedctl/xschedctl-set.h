@@ -9,3 +9,6 @@
 
 /* Appends one setting as an entry of a{sv}. `kind` says which keys there are. An exit status. */
 int settings_append(sd_bus_message *m, ObjectKind kind, const char *assignment);
+
+/* Prints the keys of `set`, for a help. */
+void settings_print_keys(void);

@@ -12,12 +12,12 @@
 #include <stdio.h>
 
 #include "common/parse-util.h"
-#include "common/setting-rows.h"
 #include "common/time-util.h"
 #include "config.h"
 #include "tools/shared/ctl-bus.h"
 #include "tools/unit/polkit-agent.h"
 #include "tools/xschedctl/xschedctl-list.h"
+#include "tools/xschedctl/xschedctl-set.h"
 #include "tools/xschedctl/xschedctl.h"
 #include "xschedctl-host.h"
 #include "xschedctl-run-options.h"
@@ -93,6 +93,11 @@ enum {
         OPTION_PRIORITY,
         OPTION_WEIGHT,
         OPTION_THRESHOLD,
+        OPTION_PREEMPTION,
+        OPTION_GANG,
+        OPTION_MAX,
+        OPTION_MIN,
+        OPTION_PERIOD,
         OPTION_NAME,
         OPTION_SHIM,
         OPTION_SCOPE,
@@ -154,6 +159,11 @@ static const Option option_table[] = {
                 {OPTION_PRIORITY, "priority", "N", "run", "Priority, -255..255: the highest runs first"},
                 {OPTION_WEIGHT, "weight", "N", "run", "Weight, 1..10000: the share among equal priorities"},
                 {OPTION_THRESHOLD, "threshold", "N", "run", "Launches in flight while others wait"},
+                {OPTION_PREEMPTION, "preemption", "LEVEL", "run", "How far holds reach, as auto or 1"},
+                {OPTION_GANG, "gang", "BOOL", "run", "Whether it is held and released on all devices together"},
+                {OPTION_MAX, "max", "PERCENT", "run", "How much of each period it may run on a device"},
+                {OPTION_MIN, "min", "PERCENT", "run", "How much of each period it is given"},
+                {OPTION_PERIOD, "period", "SPAN", "run", "What --max= and --min= are a percentage of; 100ms"},
                 {OPTION_SCOPE, "scope", NULL, "run", "In a scope: the command replaces xschedctl (the default)"},
                 {OPTION_SERVICE, "service", NULL, "run", "In a service, which systemd starts"},
                 {OPTION_UNIT, "unit", "NAME", "run", "Name of the unit"},
@@ -192,28 +202,7 @@ static const Option option_table[] = {
                 {OPTION_TRACE, "trace", "FILE", "replay", "Write the same for Perfetto and Chrome"},
 };
 
-#define KEY_OF_ANYBODY(arg, KEY, Name, name, field, TYPE, min, max, usual, LOWERS, INHERITS, WHOSE, ...)               \
-        SETTING_IF_##WHOSE(#name ", ")
-#define KEY_OF_GROUPS(arg, KEY, Name, name, field, TYPE, min, max, usual, LOWERS, INHERITS, WHOSE, ...)                \
-        SETTING_UNLESS_##WHOSE(#name ", ")
-
-/* In lines of at most 100 columns. */
-static void print_keys(const char *whose, const char *keys) {
-        int column = printf("%s", whose);
-
-        for (size_t n; *keys; keys += n + strspn(keys + n, " ")) {
-                n = strcspn(keys, " ");
-                if (column + 1 + (int) n > 100)
-                        column = printf("\n ") - 1;
-                column += printf(" %.*s", (int) n, keys);
-        }
-        printf("\n");
-}
-
 static void help(void) {
-        static const char of_anybody[] = SETTING_ROWS(KEY_OF_ANYBODY, );
-        static const char of_groups[] = SETTING_ROWS(KEY_OF_GROUPS, );
-
         printf("xschedctl [OPTION...] VERB ...\n"
                "\n"
                "Inspect and control the GPU scheduler.\n"
@@ -223,11 +212,7 @@ static void help(void) {
                 printf("  %-13s %-20s %s\n", verbs[i].name, verbs[i].arguments, verbs[i].help);
         printf("\nTARGET is a process id, client:N, queue:N, device:ID, device:all, a group's name, a cgroup path\n"
                "or a unit.\n");
-        print_keys("KEY is", of_anybody);
-        print_keys("or, of a group,", of_groups);
-        print_keys("or, of a device,",
-                        "policy, concurrency, timeslice, threshold, preemption, accounting, linger, "
-                        "starve, starverun.");
+        settings_print_keys();
         printf("\nOptions:\n");
         for (size_t i = 0; i < ELEMENTSOF(option_table); i++) {
                 const Option *o = option_table + i;
