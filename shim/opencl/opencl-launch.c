@@ -187,9 +187,13 @@ static bool drain_later(OpenclQueue *q, XschedQueue *xq) {
                 return false;
         bool pinned = opencl_queue_pin(q), left = pinned && q->xq == xq;
         if (left) {
-                atomic_fetch_add(&q->n_drains, 1);
-                xsched_queue_look(xq);
+                (void) pthread_mutex_lock(&q->lock);
+                left = !q->forgotten; /* the wait for the end of calls into the runtime is limited */
+                atomic_fetch_add(&q->n_drains, left);
+                (void) pthread_mutex_unlock(&q->lock);
         }
+        if (left)
+                xsched_queue_look(xq);
         if (pinned)
                 opencl_queue_unpin(q);
         opencl_own_end();

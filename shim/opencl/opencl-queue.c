@@ -13,6 +13,7 @@
 
 #include "common/macro.h"
 #include "shim/opencl/opencl-delay.h"
+#include "shim/opencl/opencl-own.h"
 #include "shim/opencl/opencl-queue.h"
 #include "shim/opencl/opencl-time.h"
 
@@ -123,12 +124,15 @@ void opencl_queue_unref(OpenclQueue *q) {
 
         /* Launches are left only where the runtime refused a callback or a marker. */
         uint32_t n_launches = 0, n_drains = 0;
+        bool calls = opencl_own_begin();
         for (size_t i = q->head; i < q->n; i++) {
-                if (q->tracked[i].event)
+                if (q->tracked[i].event && calls)
                         (void) opencl_next.clReleaseEvent(q->tracked[i].event);
                 n_launches += !q->tracked[i].point && !q->tracked[i].drain;
                 n_drains += q->tracked[i].drain;
         }
+        if (calls)
+                opencl_own_end();
         if (q->n > q->head)
                 atomic_fetch_sub(&opencl_n_busy, 1);
         if (n_launches > 0)

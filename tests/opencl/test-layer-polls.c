@@ -109,10 +109,31 @@ static void test_drains_at_the_end(void **state) {
         assert_int_equal(library.drained, 2);
         (void) library_look(xq);
         assert_int_equal(library.drained, 2);
-        assert_int_equal(sim.n.markers, 0);
+
+        /* A control thread that began before the end, and was stalled for longer than the end waits. */
         opencl_own_restart();
+        xq->info.drain(xq, xq->info.userdata);
+        assert_int_equal(library.drained, 3);
+        assert_int_equal(sim.n.markers, 0);
         sim_complete_to(3);
         release(q);
+}
+
+/* The program releases its queue after the layer's end, with a launch in flight: the runtime may be gone. */
+static void test_release_after_the_end(void **state) {
+        sim.is_nvidia = true;
+        cl_command_queue q = queue(0);
+
+        library.track = true;
+        launches(q, 1);
+        opencl_own_stop();
+        int alive = sim.n.events_alive;
+        release(q);
+        assert_int_equal(sim.n.events_alive, alive);
+        assert_int_equal(library.completed, 1);
+        opencl_own_restart();
+        (void) opencl_next.clReleaseEvent(sim.events[0]);
+        sim_complete_to(1);
 }
 
 #define T(f) cmocka_unit_test_setup_teardown(f, layer_setup, layer_teardown)
@@ -123,6 +144,7 @@ int main(void) {
                         T(test_polls_rarely),
                         T(test_drains_by_a_launch),
                         cmocka_unit_test_setup_teardown(test_drains_at_the_end, layer_setup, forgotten_teardown),
+                        cmocka_unit_test_setup_teardown(test_release_after_the_end, layer_setup, forgotten_teardown),
         };
 
         return cmocka_run_group_tests(tests, layer_setup_group, NULL);
