@@ -8,9 +8,7 @@
 
 #include <stdatomic.h>
 
-_Thread_local CudaBegun cuda_begun[CUDA_BEGUN] __attribute__((tls_model("initial-exec")));
-_Thread_local uint32_t cuda_n_begun __attribute__((tls_model("initial-exec")));
-_Thread_local CudaCounting cuda_counting __attribute__((tls_model("initial-exec")));
+_Thread_local CudaBegunThread cuda_begun __attribute__((tls_model("initial-exec")));
 
 /* --- launches of which it is not known whether they are counted --- */
 
@@ -46,14 +44,14 @@ bool cuda_begun_settle(CudaQueue *q) {
 }
 
 void cuda_begun_counting_slow(const void *frame) {
-        CudaCounting *c = &cuda_counting;
+        CudaCounting *c = &cuda_begun.counting;
         XschedQueue *xq = c->xq;
 
         if (!xq || (uintptr_t) c->frame > (uintptr_t) frame || cuda_on_other_stack())
                 return;
         c->xq = NULL;
         for (size_t i = 0; i < CUDA_BEGUN; i++)
-                if (cuda_begun[i].xq == xq && cuda_begun[i].frame == c->frame)
+                if (cuda_begun.records[i].xq == xq && cuda_begun.records[i].frame == c->frame)
                         return; /* it has been noted */
         unsure(c->queue, xq);
 }
@@ -95,16 +93,16 @@ void cuda_begun_look_slow(const void *frame) {
         if (cuda_on_other_stack())
                 return;
         for (size_t i = 0; i < CUDA_BEGUN; i++) {
-                if (cuda_begun[i].xq && (uintptr_t) cuda_begun[i].frame <= (uintptr_t) frame)
-                        take_back(&cuda_begun[i]);
-                n += cuda_begun[i].xq != NULL;
+                if (cuda_begun.records[i].xq && (uintptr_t) cuda_begun.records[i].frame <= (uintptr_t) frame)
+                        take_back(&cuda_begun.records[i]);
+                n += cuda_begun.records[i].xq != NULL;
         }
-        cuda_n_begun = n;
+        cuda_begun.n = n;
 }
 
 static uint32_t note(CudaQueue *q, XschedQueue *xq, const void *frame, bool rides, uint32_t ride) {
         for (uint32_t i = 0; i < CUDA_BEGUN; i++) {
-                CudaBegun *b = &cuda_begun[i];
+                CudaBegun *b = &cuda_begun.records[i];
                 if (b->xq)
                         continue;
                 b->queue = q;
@@ -114,7 +112,7 @@ static uint32_t note(CudaQueue *q, XschedQueue *xq, const void *frame, bool ride
                 b->ride = ride;
                 b->ends = false;
                 b->frame = frame;
-                cuda_n_begun++;
+                cuda_begun.n++;
                 atomic_signal_fence(memory_order_seq_cst);
                 b->xq = xq;
                 return i;
@@ -136,11 +134,11 @@ uint32_t cuda_begun_note_ride_slow(CudaQueue *q, XschedQueue *xq, const void *fr
 
 void cuda_begun_set_timed(uint32_t index, uint32_t timed) {
         if (index < CUDA_BEGUN)
-                cuda_begun[index].timed = timed;
+                cuda_begun.records[index].timed = timed;
 }
 
 void cuda_begun_ends(uint32_t index) {
         if (index < CUDA_BEGUN)
-                cuda_begun[index].ends = true;
+                cuda_begun.records[index].ends = true;
         atomic_signal_fence(memory_order_seq_cst);
 }

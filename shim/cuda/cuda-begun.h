@@ -25,56 +25,59 @@ typedef struct CudaCounting {
         const void *frame;
 } CudaCounting;
 
-extern _hidden_ _Thread_local CudaCounting cuda_counting __attribute__((tls_model("initial-exec")));
+typedef struct CudaBegun {
+        XschedQueue *xq; /* NULL: the record is free */
+        CudaQueue *queue;
+        const void *frame;
+        uint32_t ride;
+        bool rides;
+        bool ends; /* it may have been uncounted, or not */
+        uint32_t timed;
+        uint64_t generation;
+} CudaBegun;
+
+/* Of a thread. What a launch looks at comes first, in one line. */
+typedef struct CudaBegunThread {
+        uint32_t n; /* records that are not free; a jump may leave it too high, never too low */
+        CudaCounting counting;
+        CudaBegun records[CUDA_BEGUN];
+} _aligned_(64) CudaBegunThread;
+
+/* Initial-exec TLS, because dynamic TLS is allocated on first use, which may be in a signal handler. */
+extern _hidden_ _Thread_local CudaBegunThread cuda_begun __attribute__((tls_model("initial-exec")));
 
 /* Ends a launch that was left while it was being counted. */
 void cuda_begun_counting_slow(const void *frame);
 static inline void cuda_begun_look_counting(const void *frame) {
-        if (unlikely(cuda_counting.xq != NULL))
+        if (unlikely(cuda_begun.counting.xq != NULL))
                 cuda_begun_counting_slow(frame);
 }
 
 /* A launch is about to be counted. One that a handler makes meanwhile goes without. */
 static inline void cuda_begun_counts(CudaQueue *q, XschedQueue *xq, const void *frame) {
         cuda_begun_look_counting(frame);
-        if (unlikely(cuda_counting.xq != NULL))
+        if (unlikely(cuda_begun.counting.xq != NULL))
                 return;
-        cuda_counting.queue = q;
-        cuda_counting.frame = frame;
+        cuda_begun.counting.queue = q;
+        cuda_begun.counting.frame = frame;
         __atomic_signal_fence(__ATOMIC_SEQ_CST);
-        cuda_counting.xq = xq;
+        cuda_begun.counting.xq = xq;
         __atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
 
 /* It was not counted. */
 static inline void cuda_begun_passed(const void *frame) {
         __atomic_signal_fence(__ATOMIC_SEQ_CST);
-        if (likely(cuda_counting.frame == frame))
-                cuda_counting.xq = NULL;
+        if (likely(cuda_begun.counting.frame == frame))
+                cuda_begun.counting.xq = NULL;
 }
 
-typedef struct CudaBegun {
-        XschedQueue *xq; /* NULL: the record is free */
-        CudaQueue *queue;
-        uint64_t generation;
-        uint32_t timed;
-        bool rides;
-        uint32_t ride;
-        bool ends; /* it may have been uncounted, or not */
-        const void *frame;
-} CudaBegun;
-
-/* Initial-exec TLS, because dynamic TLS is allocated on first use, which may be in a signal handler. */
-extern _hidden_ _Thread_local CudaBegun cuda_begun[CUDA_BEGUN] __attribute__((tls_model("initial-exec")));
-extern _hidden_ _Thread_local uint32_t cuda_n_begun __attribute__((tls_model("initial-exec")));
-
-/* A jump in between leaves `cuda_n_begun` too high, never too low. */
 static inline void cuda_begun_free(CudaBegun *b) {
         if (!b->xq)
                 return;
         b->xq = NULL;
         __atomic_signal_fence(__ATOMIC_SEQ_CST);
-        cuda_n_begun--;
+        cuda_begun.n--;
 }
 
 /* Notes a launch that was counted. Returns the record's index; CUDA_BEGUN: there is none free. */
@@ -83,7 +86,7 @@ uint32_t cuda_begun_note(CudaQueue *q, XschedQueue *xq, const void *frame);
 /* The same for a launch on a ride: cuda_ride_begin(). */
 uint32_t cuda_begun_note_ride_slow(CudaQueue *q, XschedQueue *xq, const void *frame, uint32_t ride);
 static inline uint32_t cuda_begun_note_ride(CudaQueue *q, XschedQueue *xq, const void *frame, uint32_t ride) {
-        CudaBegun *b = &cuda_begun[0];
+        CudaBegun *b = &cuda_begun.records[0];
 
         if (unlikely(b->xq))
                 return cuda_begun_note_ride_slow(q, xq, frame, ride);
@@ -91,7 +94,7 @@ static inline uint32_t cuda_begun_note_ride(CudaQueue *q, XschedQueue *xq, const
         b->rides = true;
         b->ride = ride;
         b->frame = frame;
-        cuda_n_begun++;
+        cuda_begun.n++;
         __atomic_signal_fence(__ATOMIC_SEQ_CST);
         b->xq = xq;
         return 0;
@@ -103,7 +106,7 @@ void cuda_begun_set_timed(uint32_t index, uint32_t timed);
 /* Returns whether the launch has not been taken back: a handler on another stack may have taken it for one that was
  * left. */
 static inline bool cuda_begun_is_there(uint32_t index, const XschedQueue *xq) {
-        return index >= CUDA_BEGUN || cuda_begun[index].xq == xq;
+        return index >= CUDA_BEGUN || cuda_begun.records[index].xq == xq;
 }
 
 /* Around the step in which the launch is taken over from its record, or is reported complete. */
@@ -111,7 +114,7 @@ void cuda_begun_ends(uint32_t index);
 static inline void cuda_begun_end(uint32_t index) {
         __atomic_signal_fence(__ATOMIC_SEQ_CST);
         if (index < CUDA_BEGUN)
-                cuda_begun_free(&cuda_begun[index]);
+                cuda_begun_free(&cuda_begun.records[index]);
 }
 
 /* Ends what is counted too many, when nothing else is in flight, and was not a moment ago; cuda_begun_settle_now():
@@ -122,6 +125,6 @@ void cuda_begun_settle_now(CudaQueue *q);
 /* Takes back launches that were left. `frame`: of the caller. */
 void cuda_begun_look_slow(const void *frame);
 static inline void cuda_begun_look(const void *frame) {
-        if (unlikely(cuda_n_begun > 0))
+        if (unlikely(cuda_begun.n > 0))
                 cuda_begun_look_slow(frame);
 }

@@ -117,14 +117,18 @@ HOOK(cuGetProcAddress_v2, (const char *name, void **ret, int version, uint64_t f
 /* At an open gate the call goes on as a jump: nothing is left to do after it. */
 #define GATED(name, PARAMS, STREAM, PER_THREAD, WHAT, BLOCKS, TYPES, ...)                                              \
         static _noinline_ CudaResult gated_##name PARAMS {                                                             \
+                CudaStream s = STREAM;                                                                                 \
+                CudaQueue *q = cuda_launch_queue_any(s, PER_THREAD);                                                   \
                 _cleanup_(cuda_launch_leave)                                                                           \
                 CudaLaunch l;                                                                                          \
                 l.queue = NULL;                                                                                        \
-                if (unlikely(!cuda_launch_gets_on(CUDA_##name, STREAM, WHAT, BLOCKS, FRAME, &l))) {                    \
+                if (unlikely(!cuda_launch_gets_on(                                                                     \
+                                    CUDA_##name, q, cuda_launch_stream(s, PER_THREAD), WHAT, BLOCKS, FRAME, &l)) &&    \
+                                !cuda_launch_passes(CUDA_##name, q)) {                                                 \
                         const CudaWork w = {                                                                           \
                                         .entry = CUDA_##name,                                                          \
                                         .per_thread = PER_THREAD,                                                      \
-                                        .stream = STREAM,                                                              \
+                                        .stream = s,                                                                   \
                                         .what = WHAT,                                                                  \
                                         .blocks = BLOCKS,                                                              \
                                         .frame = FRAME,                                                                \
@@ -136,7 +140,7 @@ HOOK(cuGetProcAddress_v2, (const char *name, void **ret, int version, uint64_t f
                 return r;                                                                                              \
         }                                                                                                              \
         HOOK(name, PARAMS) {                                                                                           \
-                if (likely(cuda_launch_passes(CUDA_##name, STREAM)))                                                   \
+                if (likely(cuda_launch_passes(CUDA_##name, cuda_launch_queue(STREAM))))                                \
                         return NEXT(name, TYPES, __VA_ARGS__);                                                         \
                 return gated_##name(__VA_ARGS__);                                                                      \
         }

@@ -65,9 +65,7 @@ static void launch_begin(const CudaWork *w, bool wait, CudaLaunch *ret) {
         CudaStream stream = w->stream;
         bool per_thread = w->per_thread;
 
-        *ret = (CudaLaunch){.timed = CUDA_TIMED,
-                        .begun = CUDA_BEGUN,
-                        .stream = !stream && per_thread ? (CudaStream) (uintptr_t) CUDA_STREAM_PER_THREAD : stream};
+        *ret = (CudaLaunch){.timed = CUDA_TIMED, .begun = CUDA_BEGUN, .stream = cuda_launch_stream(stream, per_thread)};
         if (unlikely(atomic_load_explicit(&cuda_n_captures, memory_order_relaxed) > 0) &&
                         cuda_is_captured(stream, per_thread))
                 return;
@@ -84,8 +82,6 @@ static void launch_begin(const CudaWork *w, bool wait, CudaLaunch *ret) {
         uint64_t kind = 0;
         if (wait)
                 cuda_begun_look(frame);
-        if (cuda_launch_passes_queue(q))
-                return;
         if (unlikely(atomic_load_explicit(&q->in_flight, memory_order_relaxed) > 0)) {
                 kind = launch_kind(w->what, w->blocks);
                 ret->limit = cuda_bound_limit(q, kind);

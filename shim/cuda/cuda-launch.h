@@ -36,49 +36,48 @@ typedef struct CudaLaunch {
         uint64_t expected;
 } CudaLaunch;
 
-/* Returns the queue of a launch, if nothing special is going on; NULL: look more closely. */
+static inline CudaStream cuda_launch_stream(CudaStream stream, bool per_thread) {
+        return !stream && per_thread ? (CudaStream) (uintptr_t) CUDA_STREAM_PER_THREAD : stream;
+}
+
+/* Returns the queue of a launch on a stream that has a handle, if nothing special is going on; NULL: look more
+ * closely. */
 static inline __attribute__((always_inline)) CudaQueue *cuda_launch_queue(CudaStream stream) {
         uint64_t key = (uintptr_t) stream;
 
         if (unlikely(key <= CUDA_STREAM_PER_THREAD) ||
                         unlikely(atomic_load_explicit(&cuda_n_captures, memory_order_relaxed) > 0) ||
-                        unlikely(cuda_has_ended()) || unlikely(cuda_n_begun > 0))
+                        unlikely(cuda_has_ended()) || unlikely(cuda_begun.n > 0) ||
+                        unlikely(cuda_begun.counting.xq != NULL))
                 return NULL;
         return cuda_table_find(key);
 }
 
-/* A launch at an open gate, with nothing of its queue tracked in flight, has nothing to wait for, and nobody waits for
- * its end. Returns true: it has passed. */
-static inline __attribute__((always_inline)) bool cuda_launch_passes_queue(const CudaQueue *q) {
-        return likely(!cuda_ride_is_open(&q->ride)) &&
-                        likely(atomic_load_explicit(&q->in_flight, memory_order_relaxed) == 0) &&
-                        likely(cuda_counting.xq == NULL) && open_gate_passes(&q->open);
+/* The same for any stream: of a default one the driver is asked for the context. */
+static inline __attribute__((always_inline)) CudaQueue *cuda_launch_queue_any(CudaStream stream, bool per_thread) {
+        if (unlikely(atomic_load_explicit(&cuda_n_captures, memory_order_relaxed) > 0) || unlikely(cuda_has_ended()) ||
+                        unlikely(cuda_begun.n > 0) || unlikely(cuda_begun.counting.xq != NULL))
+                return NULL;
+        return likely((uintptr_t) stream > CUDA_STREAM_PER_THREAD) ? cuda_table_find((uintptr_t) stream)
+                                                                   : cuda_queue_find(stream, per_thread);
 }
 
-/* The same for a stream. Returns false when it needs cuda_launch_begin(), or has to be looked at more closely. */
-static inline __attribute__((always_inline)) bool cuda_launch_passes(CudaEntry entry, CudaStream stream) {
-        const CudaQueue *q = cuda_launch_queue(stream);
-
-        if (unlikely(!q) || unlikely(!cuda_launch_passes_queue(q)))
+/* A launch at an open gate, with nothing of its queue tracked in flight, has nothing to wait for, and nobody waits for
+ * its end. Returns true: it has passed; false: it needs cuda_launch_begin(), or has to be looked at more closely. */
+static inline __attribute__((always_inline)) bool cuda_launch_passes(CudaEntry entry, const CudaQueue *q) {
+        if (unlikely(!q) || unlikely(cuda_ride_is_open(&q->ride)) ||
+                        unlikely(atomic_load_explicit(&q->in_flight, memory_order_relaxed) > 0) ||
+                        unlikely(!open_gate_passes(&q->open)))
                 return false;
         cuda_count(entry);
         return true;
 }
 
-/* Passes the gate. The caller then makes the native call, and calls cuda_launch_end() with its result. */
-void cuda_launch_begin(const CudaWork *w, CudaLaunch *ret);
-
-/* The same without waiting, for a launch that another one waits for. */
-void cuda_launch_begin_nowait(const CudaWork *w, CudaLaunch *ret);
-
 /* A launch on a ride (cuda-ride.h), which it nearly always is while its queue is watched. Returns false when it needs
  * cuda_launch_begin(). */
-static inline __attribute__((always_inline)) bool cuda_launch_gets_on(CudaEntry entry, CudaStream stream,
+static inline __attribute__((always_inline)) bool cuda_launch_gets_on(CudaEntry entry, CudaQueue *q, CudaStream stream,
                 const void *what, uint64_t blocks, const void *frame, CudaLaunch *ret) {
-        CudaQueue *q = cuda_launch_queue(stream);
-
-        if (unlikely(!q) || unlikely(!cuda_ride_is_open(&q->ride)) || unlikely(cuda_capture_relaxed != NULL) ||
-                        unlikely(cuda_counting.xq != NULL))
+        if (unlikely(!q) || unlikely(!cuda_ride_is_open(&q->ride)) || unlikely(cuda_capture_relaxed != NULL))
                 return false;
         uint64_t kind = launch_kind(what, blocks), expected = launch_kind_expected(&q->kinds, kind);
         if (unlikely(!cuda_ride_begin(&q->ride, expected, &ret->ride, &ret->last)))
@@ -98,6 +97,12 @@ static inline __attribute__((always_inline)) bool cuda_launch_gets_on(CudaEntry 
         cuda_count(entry);
         return true;
 }
+
+/* Passes the gate. The caller then makes the native call, and calls cuda_launch_end() with its result. */
+void cuda_launch_begin(const CudaWork *w, CudaLaunch *ret);
+
+/* The same without waiting, for a launch that another one waits for. */
+void cuda_launch_begin_nowait(const CudaWork *w, CudaLaunch *ret);
 
 void cuda_launch_end_slow(CudaLaunch *l, CudaResult result);
 void cuda_launch_renew_ride(CudaQueue *q, CudaLaunch *l);

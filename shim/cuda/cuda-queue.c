@@ -194,9 +194,10 @@ static CudaQueue *queue_alloc(void) {
                 free_queues = q->next_free;
                 return q;
         }
-        q = calloc(1, sizeof(CudaQueue));
+        q = aligned_alloc(_Alignof(CudaQueue), sizeof(CudaQueue));
         if (!q)
                 return NULL;
+        memset(q, 0, sizeof(CudaQueue));
         /* This kind of mutex reports a second lock by the same thread. */
         q->lock = (pthread_mutex_t) PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
         q->all_next = all_queues;

@@ -48,8 +48,8 @@ typedef struct CudaTimed {
 } CudaTimed;
 
 typedef struct CudaQueue {
-        /* All of the record that a launch reads at an open gate. */
-        XschedQueue *xq;
+        /* All of the record that a launch reads at an open gate: one line. */
+        XschedQueue *xq _aligned_(64);
         OpenGate open;
         _Atomic uint32_t in_flight; /* written under the lock */
         CudaRide ride;
@@ -70,13 +70,9 @@ typedef struct CudaQueue {
         uint32_t n_ended;     /* drains whose mark was reached, to be reported */
         uint64_t generation;  /* of the record */
         uint64_t seq, done_seq, marked_seq;
-        uint32_t n_moving;    /* launches whose count and number are being changed together */
-        uint64_t unknown_seq; /* the newest launch of unknown time */
-        CudaMark marks[CUDA_MARKS];
-        uint32_t head, n_marks;
-        CudaEvent spare[CUDA_SPARE];
-        uint32_t n_spare;
-        CudaTimed timed[CUDA_TIMED];
+        uint32_t n_moving;               /* launches whose count and number are being changed together */
+        uint64_t unknown_seq;            /* the newest launch of unknown time */
+        uint32_t head, n_marks, n_spare; /* of `marks` and `spare` */
         uint32_t to_sample;
         uint32_t n_rides;     /* that were opened */
         uint64_t unmarked_ns; /* device time of the launches since the newest mark */
@@ -92,10 +88,14 @@ typedef struct CudaQueue {
         _Atomic uint32_t grace;
         _Atomic bool keeps_up;        /* the device does launches about as fast as the program makes them */
         _Atomic uint64_t launched_ns; /* about when a launch was last made, if others were in flight */
-        LaunchKinds kinds;
 
         struct CudaQueue *next_free;
         struct CudaQueue *all_next; /* never removed */
+
+        LaunchKinds kinds; /* written under the lock, and read without */
+        CudaTimed timed[CUDA_TIMED];
+        CudaEvent spare[CUDA_SPARE];
+        CudaMark marks[CUDA_MARKS];
 } CudaQueue;
 
 /*

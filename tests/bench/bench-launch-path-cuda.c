@@ -37,6 +37,7 @@
 
 typedef struct Load {
         const char *name;
+        bool default_stream;
         uint32_t kernel_ns[2];                /* in turns */
         uint32_t watch, threshold, budget_us; /* what the service says */
         unsigned most_instructions;           /* that the layer adds to a launch */
@@ -49,6 +50,13 @@ static const Load loads[] = {
                                 .kernel_ns = {2000, 2000},
                                 .most_instructions = 90,
                 },
+                /* The one that PyTorch uses: the layer has to ask for the context. */
+                {
+                                .name = "open-default",
+                                .default_stream = true,
+                                .kernel_ns = {2000, 2000},
+                                .most_instructions = 210,
+                },
                 /* The device keeps up with the program. */
                 {
                                 .name = "watched",
@@ -57,6 +65,16 @@ static const Load loads[] = {
                                 .threshold = 1,
                                 .budget_us = 200,
                                 .most_instructions = 320,
+                                .most_ns = 50,
+                },
+                {
+                                .name = "watched-default",
+                                .default_stream = true,
+                                .kernel_ns = {2000, 2000},
+                                .watch = PAGE_WATCH_ALL,
+                                .threshold = 1,
+                                .budget_us = 200,
+                                .most_instructions = 340,
                                 .most_ns = 50,
                 },
                 {
@@ -100,7 +118,9 @@ typedef struct Counts {
 
 static Counts n;
 
-static const CudaStream stream = (CudaStream) (uintptr_t) 0x5000;
+static CudaStream stream_of(const Load *load) {
+        return load->default_stream ? NULL : (CudaStream) (uintptr_t) 0x5000;
+}
 
 /* --- time, locks, and the other thread --- */
 
@@ -175,6 +195,8 @@ typedef struct Program {
 } Program;
 
 static void turns(const Program *p, unsigned n_turns) {
+        CudaStream stream = stream_of(p->load);
+
         for (unsigned i = 0; i < n_turns; i++) {
                 for (unsigned k = 0; k < N_LAUNCHES; k++) {
                         if (counted_cuda.now_ns >= world.look_at)
@@ -193,7 +215,7 @@ static _noinline_ void bench_launches(const Program *p) {
 
 /* The queue gets a slot, and the service writes it. */
 static bool attach(const Load *load) {
-        XschedQueue *q = cuda_queue_find(stream, false)->xq;
+        XschedQueue *q = cuda_queue_find(stream_of(load), false)->xq;
 
         world.service = fake_service_new();
         PageSlot *s = fake_slot(world.service, 0);
@@ -234,7 +256,7 @@ static double run(const Load *load, bool native) {
         for (CountedCall c = 0; c < _COUNTED_MAX; c++)
                 n.calls[c] = counted_cuda.n[c] - before.n[c];
         if (!native) {
-                uint64_t tracked = cuda_queue_find(stream, false)->xq->gate.tracked;
+                uint64_t tracked = cuda_queue_find(stream_of(load), false)->xq->gate.tracked;
                 if (counted != N_LAUNCHES_ALL || tracked < (load->watch != 0 ? N_LAUNCHES_ALL : 0))
                         return 0;
         }
@@ -264,7 +286,7 @@ static bool report(const Load *load) {
         double native_ns = run(load, true), layer_ns = run(load, false);
         const uint64_t *c = n.calls, *by = n.calls_by_looks;
 
-        printf("%-14s", load->name);
+        printf("%-16s", load->name);
         if (native > 0 && layer > 0)
                 printf("%4.0f instructions,", layer - native);
         if (layer_ns == 0) {

@@ -124,6 +124,11 @@ CALL(cuCtxPopCurrent_v2, (CudaContext * ret)) {
         return driver_call(COUNTED_OTHER);
 }
 
+CALL(cuCtxGetCurrent, (CudaContext * ret)) {
+        *ret = &context;
+        return driver_call(COUNTED_OTHER);
+}
+
 CALL(cuCtxGetDevice, (CudaDevice * ret)) {
         *ret = context.device;
         return driver_call(COUNTED_OTHER);
