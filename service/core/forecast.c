@@ -297,8 +297,10 @@ static void device_yield(Device *d, int below) {
                 if (e->yields == yields)
                         continue;
                 e->yields = yields;
-                if (yields)
-                        ladder_reconsider(e); /* if it is held already, for another reason */
+                /* One that is held already, for another reason. What is off the device stays off: it is not let go for
+                 * a pause. */
+                if (yields && e->choice.level < LEVEL_DEQUEUE)
+                        ladder_reconsider(e);
                 entity_words_changed(e);
         }
         if (!any)

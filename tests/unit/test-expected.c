@@ -227,6 +227,31 @@ static void test_pauses(void **state) {
         two_done(&t);
 }
 
+/* What was taken off for a visit is not let go in its pause, however soon it seems to end. */
+static void test_stays_off(void **state) {
+        PageSlot *s;
+        Two t = two_make();
+
+        set_costs(&t, HOLD_NS);
+        s = t.l->page_slot;
+        for (unsigned i = 0; i < 2; i++) {
+                atomic_store(&s->mean_ns, 100 * NSEC_PER_USEC);
+                let_pass(&t, t.due - now_ns());
+                assert_int_equal(atomic_load(&s->level), LEVEL_INTERRUPT);
+                atomic_store(&s->applied, atomic_load(&s->verdict));
+                begin(t.h);
+                let_pass(&t, 50 * NSEC_PER_USEC);
+                finish(t.h);
+                for (unsigned k = 0; k < 10; k++) {
+                        let_pass(&t, STEP_NS);
+                        assert_true(i == 0 || (held(t.l) && atomic_load(&s->level) == LEVEL_INTERRUPT));
+                }
+                visit(&t);
+        }
+        assert_true(t.h->entity->forecast.pause_ns > 0);
+        two_done(&t);
+}
+
 /* Returns for how long the low one yields. */
 static uint64_t yields_until(const Two *t, uint64_t at) {
         uint64_t sum = 0;
@@ -280,6 +305,7 @@ int main(void) {
                         cmocka_unit_test(test_in_time),
                         cmocka_unit_test(test_too_slow),
                         cmocka_unit_test(test_pauses),
+                        cmocka_unit_test(test_stays_off),
                         cmocka_unit_test(test_many_pauses),
                         cmocka_unit_test(test_irregular),
         };
