@@ -194,17 +194,24 @@ class Changes(unittest.TestCase):
     @unittest.skipIf(LINKED, "breakpoints are set in the layer's file")
     def test_jumps_at_each_step(self):
         """The same at each single instruction of the layer: none counts a launch for ever, or reports one twice."""
-        fake = {"XSCHED_FAKE": "track", "XSCHED_FAKE_REPORT": self.report}
-        for us in ("200", "2"):
+        for us, words, least in (("200", "track", 100), ("2", "track", 100), ("2", "open", 40)):
+            fake = {"XSCHED_FAKE": words, "XSCHED_FAKE_REPORT": self.report}
             env = environment(LAYER, libraries=[FAKES], FAKE_CUDA_EACH_US=us, **fake)
-            with self.subTest(us):
+            with self.subTest(us, words=words):
                 output, _ = self.run_app(env, "proc", "steps")
                 jumps = [int(n) for n in output.split()]
                 self.assertEqual(len(jumps), 4)
-                self.assertGreater(min(jumps), 100)
+                self.assertGreater(min(jumps), least)
                 r = numbers(self.report)
                 self.assertEqual((r["excess"], r["outstanding"]), (0, 0), r)
-                self.assertEqual(r["joined"] > 0, us == "2", r)
+                self.assertEqual(r["joined"] > 0, (us, words) == ("2", "track"), r)
+                self.assertEqual(r["passed"] > sum(jumps), words == "open", r)
+
+    def test_an_open_gate(self):
+        """Most launches pass it without a call of libxsched; not the first of a stream, and none during a capture."""
+        r = self.hostile("proc", "open")
+        self.assertGreater(r["passed"], r["launches"])
+        self.assertEqual(r["tracked"], 0)
 
     @unittest.skipIf(LINKED, "nothing can be preloaded before a sanitizer")
     def test_beside_somebody_else(self):

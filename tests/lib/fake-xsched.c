@@ -7,6 +7,7 @@
  * It is found in place of the real one (LD_LIBRARY_PATH). XSCHED_FAKE says what it does, words separated by commas:
  *
  *   track      watches every queue from the start
+ *   open       has an open gate that a layer may pass without a call
  *   limit=N    bounds launches in flight to N while watched
  *   hold       holds and releases all queues at random times
  *   flip       starts and stops watching at random times, draining each time
@@ -63,8 +64,8 @@ static XschedQueue *queues[QUEUES_MAX];
 static size_t n_queues;
 static atomic_int n_alive;
 
-/* What layers read without a call. Its gate is never open, so that each launch calls. */
-static PageSlot slot = {.watch = PAGE_WATCH_READY};
+/* What layers read without a call. Unless the gate is said to be open, each launch calls. */
+static PageSlot slot = {.watch = PAGE_WATCH_READY, .outstanding = PAGE_OUTSTANDING_UNTRACKED};
 static void *const slot_at = &slot, *const local_gate;
 
 /* Under the lock. */
@@ -164,6 +165,8 @@ static void start(void) {
         (void) configured("seed", &value);
         fake.seed = (unsigned) strtoul(value, NULL, 10);
         atomic_store(&watched, configured("track", NULL));
+        if (configured("open", NULL))
+                atomic_store(&slot.watch, 0);
         set_held(fake.hold && atomic_load(&watched));
         if (!registered)
                 (void) pthread_atfork(NULL, NULL, fork_child);
@@ -208,7 +211,7 @@ __attribute__((destructor)) static void report(void) {
                 return;
         fprintf(f, "queues %lu\nlaunches %lu\ntracked %lu\nwaited %lu\nnowait %lu\njoined %lu\n", seen.queues,
                         seen.launches, seen.tracked, seen.waited, seen.nowait, seen.joined);
-        fprintf(f, "completed %lu\n", seen.completed);
+        fprintf(f, "completed %lu\npassed %lu\n", seen.completed, atomic_load(&slot.submitted));
         fprintf(f,
                         "device_ns %lu\ndrains %lu\ndrained %lu\nboosts %lu\nexcess %lu\nmost %lu\n"
                         "outstanding %ld\nalive %d\n",
