@@ -314,6 +314,17 @@ static inline bool page_slot_is_open(const PageSlot *s) {
                                       atomic_load_explicit(&s->watch, memory_order_relaxed)) == 0);
 }
 
+/* Lets a launch through that has nothing to wait for, and that nobody watches: while the slot is open, and says that
+ * such launches are outstanding. Returns false when the launch has to look more closely. */
+static inline bool page_slot_pass(PageSlot *s) {
+        if (unlikely(!page_slot_is_open(s) ||
+                            !(atomic_load_explicit(&s->outstanding, memory_order_relaxed) &
+                                            PAGE_OUTSTANDING_UNTRACKED)))
+                return false;
+        atomic_fetch_add_explicit(&s->submitted, 1, memory_order_relaxed);
+        return true;
+}
+
 /* Bits of the begin functions' return value. */
 typedef enum PageBegin {
         PAGE_BEGIN_COUNTED = 1 << 0, /* call page_slot_end() when the launch has completed */

@@ -10,7 +10,7 @@
  * on.
  *
  * Cost. An open gate is gate_begin(): one pointer, four words of the slot, one relaxed add, no call into the kernel and
- * no lock. Everything else is in gate_begin_slow().
+ * no lock. Everything else is in gate_begin_slow(). A layer may do the same without a call: shim/late/open-gate.h.
  *
  * Invariants, for every interleaving:
  *
@@ -162,13 +162,7 @@ int gate_begin_slow(Gate *g, GateWait wait, const GateRoom *room, bool counted);
 static inline int gate_begin_bounded(Gate *g, GateWait wait, const GateRoom *room) {
         PageSlot *s = atomic_load_explicit(&g->slot, memory_order_acquire);
 
-        if (unlikely(!page_slot_is_open(s) ||
-                            !(atomic_load_explicit(&s->outstanding, memory_order_relaxed) &
-                                            PAGE_OUTSTANDING_UNTRACKED)))
-                return gate_begin_slow(g, wait, room, false);
-
-        atomic_fetch_add_explicit(&s->submitted, 1, memory_order_relaxed);
-        return 0;
+        return likely(page_slot_pass(s)) ? 0 : gate_begin_slow(g, wait, room, false);
 }
 
 static inline int gate_begin(Gate *g, GateWait wait) {

@@ -39,13 +39,7 @@ static inline bool open_gate_passes(const OpenGate *g) {
         if (unlikely(!slot) ||
                         unlikely(__atomic_load_n(__atomic_load_n(&g->local, __ATOMIC_RELAXED), __ATOMIC_RELAXED)))
                 return false;
-        PageSlot *s = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
-        if (unlikely(!page_slot_is_open(s) ||
-                            !(atomic_load_explicit(&s->outstanding, memory_order_relaxed) &
-                                            PAGE_OUTSTANDING_UNTRACKED)))
-                return false;
-        atomic_fetch_add_explicit(&s->submitted, 1, memory_order_relaxed);
-        return true;
+        return page_slot_pass(__atomic_load_n(slot, __ATOMIC_ACQUIRE));
 }
 
 /* Returns whether a launch may have to wait. */
