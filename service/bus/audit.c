@@ -20,42 +20,53 @@ void audit_begin(Manager *m, sd_bus_message *message, Audit *ret) {
 
         *ret = (Audit){
                         .manager = m,
+                        .message = message,
                         .peer = PEER_NULL,
                         .caller = {.uid = grant->uid},
                         .administrators = grant->administrators,
         };
+}
+
+static void look(Audit *a) {
+        if (a->looked)
+                return;
+        a->looked = true;
         /* A caller that has ended already is known by its uid only. */
-        if (peer_from_sender(m->connections, message, &ret->peer) >= 0) {
-                ret->caller.pid = ret->peer.pid;
-                ret->caller.unit = ret->peer.unit;
-                ret->caller.group = ret->peer.cgroup;
+        if (peer_from_sender(a->manager->connections, a->message, &a->peer) >= 0) {
+                a->caller.pid = a->peer.pid;
+                a->caller.unit = a->peer.unit;
+                a->caller.group = a->peer.cgroup;
         }
-        if (ret->caller.pid > 0)
-                (void) snprintf(ret->by, sizeof(ret->by), "%s (pid %d, uid %u%s%.64s)", ret->peer.command,
-                                (int) ret->caller.pid, (unsigned) ret->caller.uid,
-                                isempty(ret->caller.unit) ? "" : ", ", strempty(ret->caller.unit));
+        if (a->caller.pid > 0)
+                (void) snprintf(a->by, sizeof(a->by), "%s (pid %d, uid %u%s%.64s)", a->peer.command,
+                                (int) a->caller.pid, (unsigned) a->caller.uid, isempty(a->caller.unit) ? "" : ", ",
+                                strempty(a->caller.unit));
         else
-                (void) snprintf(ret->by, sizeof(ret->by), "uid %u", (unsigned) ret->caller.uid);
+                (void) snprintf(a->by, sizeof(a->by), "uid %u", (unsigned) a->caller.uid);
 }
 
 void audit_done(Audit *a) {
         peer_done(&a->peer);
 }
 
-static bool may_say(const Audit *a, int level) {
-        return level <= log_get_max_level() && (a->administrators || user_may_log(a->manager, a->caller.uid));
+/* Returns whether a line may be written, which needs to know the caller. */
+static bool may_say(Audit *a, int level) {
+        if (level > log_get_max_level() || !(a->administrators || user_may_log(a->manager, a->caller.uid)))
+                return false;
+        look(a);
+        return true;
 }
 
 /* --- what --- */
 
-static LogFields fields_of(const Audit *a, const AuditObject *o) {
+static LogFields fields_of(Audit *a, const AuditObject *o) {
         LogFields f = o->fields;
 
         f.caller = &a->caller;
         return f;
 }
 
-void audit_value(const Audit *a, const AuditObject *o, const char *key, const char *old, const char *new) {
+void audit_value(Audit *a, const AuditObject *o, const char *key, const char *old, const char *new) {
         LogFields f = fields_of(a, o);
 
         f.key = key;
@@ -67,7 +78,7 @@ void audit_value(const Audit *a, const AuditObject *o, const char *key, const ch
                                 strempty(o->how), a->by);
 }
 
-void audit_event(const Audit *a, const char *message_id, const AuditObject *o, const char *what) {
+void audit_event(Audit *a, const char *message_id, const AuditObject *o, const char *what) {
         LogFields f = fields_of(a, o);
 
         if (may_say(a, LOG_NOTICE))
@@ -84,7 +95,7 @@ void audit_suspended(Manager *m, sd_bus_message *message, const AuditObject *o, 
         audit_event(&a, suspended ? MESSAGE_SUSPENDED : MESSAGE_RESUMED, o, what);
 }
 
-void audit_settings(const Audit *a, const AuditObject *o, const SettingsResolved *before, const SettingsResolved *after,
+void audit_settings(Audit *a, const AuditObject *o, const SettingsResolved *before, const SettingsResolved *after,
                 const Settings *set) {
         char old_buf[VALUE_MAX], new_buf[VALUE_MAX];
         Settings former = SETTINGS_NULL, now = SETTINGS_NULL;
@@ -102,7 +113,7 @@ void audit_settings(const Audit *a, const AuditObject *o, const SettingsResolved
         }
 }
 
-void audit_reset(const Audit *a, const AuditObject *o, const SettingsResolved *before, const SettingsResolved *after) {
+void audit_reset(Audit *a, const AuditObject *o, const SettingsResolved *before, const SettingsResolved *after) {
         char old_buf[VALUE_MAX], new_buf[VALUE_MAX], what[512];
         Settings former, now;
 
@@ -120,7 +131,7 @@ void audit_reset(const Audit *a, const AuditObject *o, const SettingsResolved *b
         }
 }
 
-void audit_forgotten(const Audit *a, const AuditObject *o, const Settings *former) {
+void audit_forgotten(Audit *a, const AuditObject *o, const Settings *former) {
         char buf[VALUE_MAX];
 
         audit_reset(a, o, NULL, NULL);
@@ -129,7 +140,7 @@ void audit_forgotten(const Audit *a, const AuditObject *o, const Settings *forme
                         audit_value(a, o, settings_key_to_string(k), settings_format(former, k, buf, sizeof(buf)), "");
 }
 
-void audit_device(const Audit *a, const AuditObject *o, const DeviceSettings *set, unsigned forget,
+void audit_device(Audit *a, const AuditObject *o, const DeviceSettings *set, unsigned forget,
                 const DeviceEffective *before, const DeviceEffective *after) {
         char old_buf[VALUE_MAX], new_buf[VALUE_MAX];
 

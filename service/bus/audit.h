@@ -29,10 +29,12 @@
 
 typedef struct Audit {
         Manager *manager;
-        Peer peer; /* as far as the caller could be looked up */
+        sd_bus_message *message; /* borrowed */
+        bool looked;             /* at the caller: not before the first line, so one who may not log costs little */
+        Peer peer;               /* as far as the caller could be looked up */
         LogCaller caller;
         bool administrators; /* the change is not of a user's own object */
-        char by[128];        /* "busctl (pid 88, uid 0, session-1.scope)" */
+        char by[128];        /* "busctl (pid 88, uid 0, session-1.scope)"; "": not looked at */
 } Audit;
 
 #define AUDIT_NULL ((Audit){.peer = PEER_NULL})
@@ -44,31 +46,32 @@ typedef struct AuditObject {
         const char *how;  /* " until...": appended to the new value; may be NULL */
 } AuditObject;
 
+/* The message must outlive it. */
 void audit_begin(Manager *m, sd_bus_message *message, Audit *ret);
 void audit_done(Audit *a);
 
 /* Logs one key. `old` may be "": no value. */
-void audit_value(const Audit *a, const AuditObject *o, const char *key, const char *old, const char *new);
+void audit_value(Audit *a, const AuditObject *o, const char *key, const char *old, const char *new);
 
 /* Logs every key that `set` sets or unsets. `before`, `after`: settings in force before and after; NULL: no object has
  * that name. */
-void audit_settings(const Audit *a, const AuditObject *o, const SettingsResolved *before, const SettingsResolved *after,
+void audit_settings(Audit *a, const AuditObject *o, const SettingsResolved *before, const SettingsResolved *after,
                 const Settings *set);
 
 /* Logs a reset, with the settings in force after it. NULL: no object has that name. */
-void audit_reset(const Audit *a, const AuditObject *o, const SettingsResolved *before, const SettingsResolved *after);
+void audit_reset(Audit *a, const AuditObject *o, const SettingsResolved *before, const SettingsResolved *after);
 
 /* Logs a reset of settings that were only stored, with their values. */
-void audit_forgotten(const Audit *a, const AuditObject *o, const Settings *former);
+void audit_forgotten(Audit *a, const AuditObject *o, const Settings *former);
 
 /* Logs the keys that `set` sets, and those in `forget`, with the values before and after. */
-void audit_device(const Audit *a, const AuditObject *o, const DeviceSettings *set, unsigned forget,
+void audit_device(Audit *a, const AuditObject *o, const DeviceSettings *set, unsigned forget,
                 const DeviceEffective *before, const DeviceEffective *after);
 
 void audit_suspended(Manager *m, sd_bus_message *message, const AuditObject *o, bool suspended);
 
 /* Logs any other event: "WHAT, by WHOM". */
-void audit_event(const Audit *a, const char *message_id, const AuditObject *o, const char *what);
+void audit_event(Audit *a, const char *message_id, const AuditObject *o, const char *what);
 
 /* Logs settings that a caller has made for its own objects, unless they only lower: such settings come and go with
  * processes. */

@@ -177,8 +177,8 @@ static int store(Manager *m, const char *whose, const PolicyChange *change, sd_b
                         strerror(-r));
 }
 
-static void say(const Audit *a, const char *id, const char *name, const PolicyChange *change,
-                const DeviceEffective *before, const DeviceEffective *after) {
+static void say(Audit *a, const char *id, const char *name, const PolicyChange *change, const DeviceEffective *before,
+                const DeviceEffective *after) {
         const AuditObject o = {.fields = {.device = id}, .name = name, .how = change->keep ? " (stored)" : NULL};
 
         audit_device(a, &o, &change->set, change->forget, before, after);
@@ -288,7 +288,7 @@ static int check_every(Manager *m, const PolicyChange *change, ChangedLayers *re
         return r;
 }
 
-static int change_each(Manager *m, const Audit *a, const PolicyChange *change) {
+static int change_each(Manager *m, Audit *a, const PolicyChange *change) {
         const unsigned keys = change->forget | device_settings_keys(&change->set);
         Device *d, *tmp;
         int r = 0;
