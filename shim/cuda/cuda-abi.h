@@ -26,6 +26,7 @@ enum {
 typedef struct CudaStreamHandle *CudaStream;
 typedef struct CudaEventHandle *CudaEvent;
 typedef struct CudaContextHandle *CudaContext;
+typedef struct CudaGreenHandle *CudaGreen;
 typedef struct CudaGraphHandle *CudaGraph;
 typedef void *CudaFunction;
 typedef int CudaDevice;

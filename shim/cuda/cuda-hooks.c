@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 
 #include "shim/cuda/cuda-capture.h"
+#include "shim/cuda/cuda-context.h"
 #include "shim/cuda/cuda-launch.h"
 #include "shim/cuda/cuda-next.h"
 #include "shim/cuda/cuda-track.h"
@@ -275,37 +276,19 @@ DESTROYS_CONTEXT(cuCtxDestroy)
 DESTROYS_CONTEXT(cuCtxDestroy_v2)
 DESTROYS_CONTEXT(cuCtxDetach)
 
-static _Atomic(CudaContext) primaries[DEVICES_MAX];
-
 HOOK(cuDevicePrimaryCtxRetain, (CudaContext * ret, CudaDevice device)) {
         CudaResult r = NEXT(cuDevicePrimaryCtxRetain, (CudaContext *, CudaDevice), ret, device);
 
-        if (r == CUDA_RESULT_SUCCESS && ret && device >= 0 && device < DEVICES_MAX)
-                atomic_store(&primaries[device], *ret);
+        if (r == CUDA_RESULT_SUCCESS && ret)
+                cuda_context_retained(*ret, device);
         return r;
-}
-
-/* The primary context ends with its last user, or by a reset. */
-static bool primary_has_ended(CudaDevice device) {
-        PROTECT_ERRNO;
-        unsigned flags;
-        int active = 1;
-
-        return CUDA_CALL(cuDevicePrimaryCtxGetState, CudaResult(*)(CudaDevice, unsigned *, int *), device, &flags,
-                               &active) == CUDA_RESULT_SUCCESS &&
-                        !active;
-}
-
-static CudaContext primary_of(CudaDevice device) {
-        return device >= 0 && device < DEVICES_MAX ? atomic_load(&primaries[device]) : NULL;
 }
 
 #define ENDS_PRIMARY(name)                                                                                             \
         HOOK(name, (CudaDevice device)) {                                                                              \
-                CudaContext context = primary_of(device);                                                              \
-                cuda_track_leave_context(context);                                                                     \
+                cuda_context_leave_primary(device);                                                                    \
                 CudaResult r = NEXT(name, (CudaDevice), device);                                                       \
-                cuda_track_left_context(context, context &&primary_has_ended(device));                                 \
+                cuda_context_left_primary(device, r == CUDA_RESULT_SUCCESS);                                           \
                 return r;                                                                                              \
         }
 ENDS_PRIMARY(cuDevicePrimaryCtxRelease)
@@ -313,12 +296,31 @@ ENDS_PRIMARY(cuDevicePrimaryCtxRelease_v2)
 ENDS_PRIMARY(cuDevicePrimaryCtxReset)
 ENDS_PRIMARY(cuDevicePrimaryCtxReset_v2)
 
-/* It is not known which streams belong to a green context: from here on no stream is queried, and each launch has its
- * event. */
-HOOK(cuGreenCtxDestroy, (void *green)) {
-        cuda_track_mark_tails();
-        cuda_capture_for_ever();
-        return NEXT(cuGreenCtxDestroy, (void *), green);
+HOOK(cuGreenCtxCreate, (CudaGreen * ret, const void *resources, CudaDevice device, unsigned flags)) {
+        CudaResult r = NEXT(cuGreenCtxCreate, (CudaGreen *, const void *, CudaDevice, unsigned), ret, resources, device,
+                        flags);
+
+        if (r == CUDA_RESULT_SUCCESS && ret)
+                cuda_context_green(*ret, device);
+        return r;
+}
+
+HOOK(cuGreenCtxStreamCreate, (CudaStream * ret, CudaGreen green, unsigned flags, int priority)) {
+        CudaResult r = NEXT(
+                        cuGreenCtxStreamCreate, (CudaStream *, CudaGreen, unsigned, int), ret, green, flags, priority);
+
+        if (r == CUDA_RESULT_SUCCESS && ret)
+                cuda_context_green_stream(green, *ret);
+        return r;
+}
+
+HOOK(cuGreenCtxDestroy, (CudaGreen green)) {
+        CudaGreenEnd e;
+
+        cuda_context_leave_green(green, &e);
+        CudaResult r = NEXT(cuGreenCtxDestroy, (CudaGreen), green);
+        cuda_context_left_green(&e, r == CUDA_RESULT_SUCCESS);
+        return r;
 }
 
 /* --- captures --- */

@@ -188,11 +188,19 @@ bool cuda_sample_end(CudaQueue *q, CudaStream stream, uint64_t kind, uint32_t ti
         return true;
 }
 
-void cuda_mark_free_all(CudaQueue *q) {
+void cuda_mark_free_idle(CudaQueue *q) {
         while (q->n_spare > 0)
                 event_free(q->spare[--q->n_spare]);
         for (uint32_t i = 0; i < CUDA_TIMED; i++) {
+                if (q->timed[i].used)
+                        continue;
                 event_free(TAKE_PTR(q->timed[i].begin));
                 event_free(TAKE_PTR(q->timed[i].end));
         }
+}
+
+void cuda_mark_free_all(CudaQueue *q) {
+        for (uint32_t i = 0; i < CUDA_TIMED; i++)
+                q->timed[i].used = false;
+        cuda_mark_free_idle(q);
 }

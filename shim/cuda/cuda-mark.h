@@ -43,5 +43,9 @@ bool cuda_sample_end(CudaQueue *q, CudaStream stream, uint64_t kind, uint32_t ti
 /* Returns and learns the time that the launch took; 0: unknown. */
 uint64_t cuda_sample_take(CudaQueue *q, const CudaMark *m);
 
-/* Frees all events of a queue whose stream is destroyed and whose context is not: the end of a context frees them. */
+/* Frees the events that nobody waits for. */
+void cuda_mark_free_idle(CudaQueue *q);
+
+/* Frees all events of a queue whose stream is destroyed and whose context is not: the end of a context frees them. Of a
+ * green context that is not known, so cuda_mark_free_idle() is called before it ends. */
 void cuda_mark_free_all(CudaQueue *q);

@@ -218,6 +218,7 @@ static void queue_reset(CudaQueue *q) {
         atomic_store(&q->drain_requests, 0);
         atomic_store(&q->dropped, false);
         atomic_store(&q->leaves, 0);
+        atomic_store(&q->hidden, false);
         atomic_store(&q->n_unsure, 0);
         q->unsure_seq = UINT64_MAX;
         atomic_store(&q->in_flight, 0);
@@ -269,13 +270,14 @@ static CudaQueue *queue_new(uint64_t key, CudaStream stream, CudaContext context
         queue_reset(q);
         q->key = key;
         q->stream = stream;
-        q->context = context;
         q->device = device;
         q->own_default = own_default;
         cuda_queue_unlock(q);
         int r = queue_register(q, ops);
-        if (r >= 0)
+        if (r >= 0) {
+                q->context = context;
                 return q;
+        }
         /* There is no libxsched, so there will not be one later. */
         if (r == -ENOSYS)
                 atomic_store(&off, true);
@@ -375,6 +377,7 @@ CudaQueue *cuda_queue_get(CudaStream stream, bool per_thread, const CudaQueueOps
 void cuda_queue_free(CudaQueue *q) {
         SIGNALS_BLOCKED;
         (void) pthread_mutex_lock(&registry_lock);
+        q->context = NULL;
         q->next_free = free_queues;
         free_queues = q;
         (void) pthread_mutex_unlock(&registry_lock);
@@ -392,6 +395,37 @@ CudaQueue *cuda_queue_take(CudaStream stream) {
         return q;
 }
 
+static bool hide(CudaQueue *q) {
+        atomic_store(&q->hidden, true);
+        return true;
+}
+
+static bool is_left(CudaQueue *q) {
+        return atomic_load(&q->leaves) > 0;
+}
+
+/* Those for which f() returns true. */
+static void take_from_table(CudaContext context, bool (*f)(CudaQueue *q)) {
+        SIGNALS_BLOCKED;
+        (void) pthread_mutex_lock(&registry_lock);
+        cuda_table_take_all(context, f);
+        (void) pthread_mutex_unlock(&registry_lock);
+}
+
+void cuda_queue_hide_all(CudaContext context) {
+        take_from_table(context, hide);
+}
+
+/* A launch of another thread's may have made a queue meanwhile. */
+static void show_all(CudaContext context) {
+        SIGNALS_BLOCKED;
+        (void) pthread_mutex_lock(&registry_lock);
+        for (CudaQueue *q = all_queues; q; q = q->all_next)
+                if (q->context == context && atomic_exchange(&q->hidden, false))
+                        (void) cuda_table_put(q->key, q);
+        (void) pthread_mutex_unlock(&registry_lock);
+}
+
 static CudaQueue *newest_queue(void) {
         SIGNALS_BLOCKED;
         (void) pthread_mutex_lock(&registry_lock);
@@ -400,28 +434,20 @@ static CudaQueue *newest_queue(void) {
         return q;
 }
 
-/* Those that were taken included. */
-static void each_of(CudaContext context, void (*f)(CudaQueue *q)) {
+void cuda_queue_each_of(CudaContext context, void (*f)(CudaQueue *q)) {
         for (CudaQueue *q = newest_queue(); q; q = q->all_next)
                 if (q->context == context)
                         f(q);
 }
 
 void cuda_queue_take_all(CudaContext context, void (*f)(CudaQueue *q)) {
-        {
-                SIGNALS_BLOCKED;
-                (void) pthread_mutex_lock(&registry_lock);
-                cuda_table_take_all(context);
-                (void) pthread_mutex_unlock(&registry_lock);
+        take_from_table(context, is_left);
+        for (CudaQueue *q = newest_queue(); q; q = q->all_next) {
+                if (q->context != context || !is_left(q))
+                        continue;
+                atomic_store(&q->hidden, false);
+                f(q);
         }
-        each_of(context, f);
-}
-
-/* A thread that asks just now has the lock: wait for it. */
-static void queue_leave(CudaQueue *q) {
-        atomic_fetch_add(&q->leaves, 1);
-        if (CUDA_QUEUE_LOCK(q))
-                cuda_queue_unlock(q);
 }
 
 /* The record may be a queue's that was made since. */
@@ -433,9 +459,19 @@ static void queue_stay(CudaQueue *q) {
 }
 
 void cuda_queue_leave_all(CudaContext context) {
-        each_of(context, queue_leave);
+        for (CudaQueue *q = newest_queue(); q; q = q->all_next) {
+                if (q->context != context)
+                        continue;
+                /* A thread that asks just now has the lock: wait for it. The record may be another queue's by then. */
+                bool locked = CUDA_QUEUE_LOCK(q);
+                if (q->context == context)
+                        atomic_fetch_add(&q->leaves, 1);
+                if (locked)
+                        cuda_queue_unlock(q);
+        }
 }
 
 void cuda_queue_stay_all(CudaContext context) {
-        each_of(context, queue_stay);
+        cuda_queue_each_of(context, queue_stay);
+        show_all(context);
 }

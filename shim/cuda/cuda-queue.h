@@ -56,7 +56,7 @@ typedef struct CudaQueue {
 
         uint64_t key;
         CudaStream stream;
-        CudaContext context;
+        _Atomic(CudaContext) context; /* NULL: of no queue; read without the lock, to find the queues of one */
         CudaDevice device;
         bool own_default; /* per-thread default streams of a context: not in one order, never polled */
 
@@ -81,6 +81,7 @@ typedef struct CudaQueue {
         _Atomic uint32_t n_unsure;       /* launches that may be counted, and are not made: cuda-begun.h */
         uint64_t unsure_seq;             /* `seq` when nothing else was in flight; UINT64_MAX: not seen */
         _Atomic uint32_t leaves;         /* how many calls are about to destroy its context: nothing is asked */
+        _Atomic bool hidden;             /* it is not in the table until its context stays: cuda_queue_hide_all() */
 
         /* Written under the lock, and read without. */
         _Atomic uint64_t flying_ns; /* device time of the launches in flight, as far as it is known */
@@ -141,12 +142,19 @@ CudaQueue *cuda_queue_find(CudaStream stream, bool per_thread);
 /* Removes a stream's queue from the table, so that the next launch makes a new one. Returns the old queue, or NULL. */
 CudaQueue *cuda_queue_take(CudaStream stream);
 
-/* The same for all streams of a context. Calls f() for each, and for those that were taken before. */
-void cuda_queue_take_all(CudaContext context, void (*f)(CudaQueue *q));
+/* Calls f() for each queue of a context, with those that were taken. */
+void cuda_queue_each_of(CudaContext context, void (*f)(CudaQueue *q));
 
-/* Between these two calls no thread asks about the context's streams (CudaQueue.leaves): it may be about to end. */
+/* After the first of these calls no thread asks about the context's streams (CudaQueue.leaves): it may be about to end.
+ * The second one is for where it has not. Where it has, cuda_queue_take_all() takes the queues that it had then from
+ * the table and calls f() for each, and for those that were taken before. */
 void cuda_queue_leave_all(CudaContext context);
 void cuda_queue_stay_all(CudaContext context);
+void cuda_queue_take_all(CudaContext context, void (*f)(CudaQueue *q));
+
+/* Before cuda_queue_leave_all(), for a context whose handle, and its streams', may be others' as soon as it has ended:
+ * these get queues of their own. cuda_queue_stay_all() undoes that. */
+void cuda_queue_hide_all(CudaContext context);
 
 /* Frees the queue of a destroyed stream that has nothing in flight; the caller owns the reference to its
  * XschedQueue. */

@@ -78,12 +78,12 @@ CudaQueue *cuda_table_take(uint64_t key) {
         return atomic_exchange(&place_of(atomic_load(&cuda_table), key)->queue, NULL);
 }
 
-void cuda_table_take_all(CudaContext context) {
+void cuda_table_take_all(CudaContext context, bool (*f)(CudaQueue *q)) {
         CudaTable *t = atomic_load(&cuda_table);
 
         for (size_t i = 0; i <= t->mask; i++) {
                 CudaQueue *q = atomic_load(&t->entries[i].queue);
-                if (q && q->context == context)
+                if (q && q->context == context && f(q))
                         atomic_store(&t->entries[i].queue, NULL);
         }
 }

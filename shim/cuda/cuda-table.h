@@ -45,9 +45,9 @@ static inline __attribute__((always_inline)) CudaQueue *cuda_table_find(uint64_t
 /* Returns the queue that the key has then: `q`, or the one that was there before; NULL: there is no memory. */
 CudaQueue *cuda_table_put(uint64_t key, CudaQueue *q);
 
-/* Removes the queue of a key, and returns it; or all queues of a context. */
+/* Removes the queue of a key, and returns it; or those queues of a context for which f() returns true. */
 CudaQueue *cuda_table_take(uint64_t key);
-void cuda_table_take_all(CudaContext context);
+void cuda_table_take_all(CudaContext context, bool (*f)(CudaQueue *q));
 
 void cuda_table_each(void (*f)(CudaQueue *q));
 

@@ -354,7 +354,8 @@ static void track_close(CudaQueue *q, bool with_mark) {
                 xsched_queue_look(q->xq);
                 return;
         }
-        if (!q->xq) {
+        /* The record may be another queue's by now, of a context that does not end. */
+        if (!q->xq || (!with_mark && atomic_load(&q->leaves) == 0)) {
                 cuda_queue_unlock(q);
                 return;
         }
@@ -384,17 +385,39 @@ void cuda_track_drop_stream(CudaStream stream) {
                 track_close(q, true);
 }
 
-void cuda_track_leave_context(CudaContext context) {
+void cuda_track_leave_shared_context(CudaContext context) {
         PROTECT_ERRNO;
         cuda_capture_leave_context(context);
         if (context)
                 cuda_queue_leave_all(context);
 }
 
-void cuda_track_left_context(CudaContext context, bool destroyed) {
+void cuda_track_leave_context(CudaContext context) {
         PROTECT_ERRNO;
-        cuda_capture_left_context(context, destroyed);
-        if (context && destroyed)
+        if (context)
+                cuda_queue_hide_all(context);
+        cuda_track_leave_shared_context(context);
+}
+
+static void rest(CudaQueue *q) {
+        if (!CUDA_TRACK_LOCK(q))
+                return;
+        if (q->xq && !q->lost && !cuda_has_ended()) {
+                queue_harvest(q, true, false);
+                cuda_mark_free_idle(q);
+        }
+        cuda_track_unlock(q);
+}
+
+void cuda_track_rest_context(CudaContext context) {
+        PROTECT_ERRNO;
+        cuda_queue_each_of(context, rest);
+}
+
+void cuda_track_left_context(CudaContext context, bool ended) {
+        PROTECT_ERRNO;
+        cuda_capture_left_context(context, ended);
+        if (context && ended)
                 cuda_queue_take_all(context, close_lost);
         else if (context)
                 cuda_queue_stay_all(context);

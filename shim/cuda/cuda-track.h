@@ -58,10 +58,16 @@ void cuda_track_mark_tails(void);
 /* A stream is about to be destroyed. If the driver refuses, its next launch makes a queue anew. */
 void cuda_track_drop_stream(CudaStream stream);
 
-/* A context is about to be destroyed with all of its streams, and whether it was: between these two calls no thread of
- * the layer asks the driver about it. NULL: nothing is done. */
+/* A context is about to be destroyed with all of its streams; or (shared) one of several users leaves it, so that it
+ * will hardly end; and whether it has ended. Between these calls no thread of the layer asks the driver about it. NULL:
+ * nothing is done. */
 void cuda_track_leave_context(CudaContext context);
-void cuda_track_left_context(CudaContext context, bool destroyed);
+void cuda_track_leave_shared_context(CudaContext context);
+void cuda_track_left_context(CudaContext context, bool ended);
+
+/* Before cuda_track_leave_context(), where the end of the context may not free the layer's events: frees those that it
+ * can do without. */
+void cuda_track_rest_context(CudaContext context);
 
 /* The application waits until all that it has launched on a stream is complete. */
 typedef struct CudaWait {

@@ -3,7 +3,7 @@
 /*
  * A program that uses CUDA in all the ways that programs do, and prints the results
  *
- * app linked|dlsym|proc [CASE...|locks|steps]: how it finds the launching functions: as symbols that it is linked with,
+ * app linked|dlsym|proc [CASE...|SPECIAL]: how it finds the launching functions: as symbols that it is linked with,
  * by dlsym() on the handle of libcuda, or by cuGetProcAddress(). What it prints is the same natively and under the
  * layer. The file that TEST_COUNTERS names gets how many launches there were by libcuda's own count, and how many the
  * layer counted.
@@ -11,8 +11,9 @@
  * app time USEC: launches and waits until its standard input ends; says then how many kernels it has run. app deep
  * USEC: the same without waiting but for every hundredth. app left USEC: as deep, until it has a line of input; then it
  * leaves a launch, waits for what was launched, and says so. app refused USEC: as deep, until it has a line of input;
- * then a launch stays in flight, and the driver refuses to destroy its context, which the program says. app gate USEC:
- * as deep, until it has a line of input; then a handler of SIGUSR1 jumps out of a launch that waits.
+ * then a launch stays in flight, and the driver refuses to destroy its context, which the program says; app green USEC:
+ * the same in a green context. app gate USEC: as deep, until it has a line of input; then a handler of SIGUSR1 jumps
+ * out of a launch that waits.
  */
 
 #include <dlfcn.h>
@@ -433,10 +434,12 @@ static void case_fork(void) {
         CHECK(cu.wait(s) == 0);
 }
 
-static const struct {
+typedef struct AppCase {
         const char *name;
         void (*f)(void);
-} cases[] = {
+} AppCase;
+
+static const AppCase cases[] = {
                 {"streams", case_streams},
                 {"defaults", case_defaults},
                 {"threads", case_threads},
@@ -448,6 +451,9 @@ static const struct {
                 {"cig", case_cig},
                 {"primary", case_primary},
                 {"reset", case_reset},
+                {"green", case_green},
+                {"green-threads", case_green_threads},
+                {"green-reset", case_green_reset},
                 {"errors", case_errors},
                 {"destroy", case_destroy},
                 {"others", case_others},
@@ -455,6 +461,18 @@ static const struct {
                 {"left", case_left},
                 {"unknown", case_unknown},
                 {"fork", case_fork},
+};
+
+/* Where they are asked for. */
+static const AppCase special[] = {
+                {"locks", case_locks},
+                {"steps", case_steps},
+                {"green-cost", case_green_cost},
+                {"green-reused", case_green_reused},
+                {"green-reset-reused", case_green_reset_reused},
+                {"green-refused", case_green_refused},
+                {"green-taken-over", case_green_taken_over},
+                {"green-last", case_green_last},
 };
 
 static void report(void) {
@@ -496,7 +514,8 @@ static void wait_at_host(void *userdata) {
                 ;
 }
 
-static void be_refused(FakeStream s, uint64_t p) {
+/* `green`: the stream's, if it has one. */
+static void be_refused(FakeStream s, uint64_t p, struct Context *green) {
         sem_t go_on;
 
         await_line();
@@ -504,7 +523,8 @@ static void be_refused(FakeStream s, uint64_t p) {
         CHECK(sem_init(&go_on, 0, 0) == 0);
         CHECK(cuLaunchHostFunc(s, wait_at_host, &go_on) == 0);
         CHECK(launch_on(s, p, 1, 0) == 0);
-        CHECK(cuCtxDestroy_v2(context) == 201);
+        fake_cuda_refuse_green(true);
+        CHECK((green ? cuGreenCtxDestroy(green) : cuCtxDestroy_v2(context)) == 201);
         puts("refused");
         fflush(stdout);
         await_line();
@@ -517,7 +537,8 @@ static void be_refused(FakeStream s, uint64_t p) {
 }
 
 static void work(uint64_t ns, int every, const char *then) {
-        FakeStream s = stream();
+        struct Context *green = strcmp(then, "green") == 0 ? green_new(0) : NULL;
+        FakeStream s = green ? green_stream(green) : stream();
         uint64_t p = memory();
         unsigned long n = 0;
 
@@ -528,8 +549,8 @@ static void work(uint64_t ns, int every, const char *then) {
                 if (++n % (unsigned long) every == 0)
                         CHECK(cu.wait(s) == 0);
         }
-        if (strcmp(then, "refused") == 0)
-                be_refused(s, p);
+        if (green || strcmp(then, "refused") == 0)
+                be_refused(s, p, green);
         if (strcmp(then, "gate") == 0)
                 leave_the_gate(s, p);
         if (strcmp(then, "left") == 0) {
@@ -545,7 +566,7 @@ static void work(uint64_t ns, int every, const char *then) {
 }
 
 int main(int argc, char **argv) {
-        static const char *const workers[] = {"time", "deep", "left", "refused", "gate"};
+        static const char *const workers[] = {"time", "deep", "left", "refused", "green", "gate"};
         bool works = false;
 
         CHECK(argc >= 2);
@@ -567,10 +588,9 @@ int main(int argc, char **argv) {
                 if (wanted)
                         cases[i].f();
         }
-        if (argc == 3 && strcmp(argv[2], "locks") == 0)
-                case_locks();
-        if (argc == 3 && strcmp(argv[2], "steps") == 0)
-                case_steps();
+        for (size_t i = 0; argc == 3 && i < sizeof(special) / sizeof(special[0]); i++)
+                if (strcmp(argv[2], special[i].name) == 0)
+                        special[i].f();
         report();
         return 0;
 }

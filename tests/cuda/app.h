@@ -35,7 +35,7 @@ int launch_on(FakeStream s, uint64_t p, int k, uint64_t ns);
 unsigned sum(uint64_t p, FakeStream s); /* of the numbers, when all of the stream is done */
 
 /* app-left.c */
-extern unsigned long n_left; /* launches that were left before they were made */
+extern unsigned long n_left; /* launches that were left before they were made, or failed on an ended stream */
 void case_left(void);
 void leave_one(FakeStream s, uint64_t p);
 void leave_the_gate(FakeStream s, uint64_t p);
@@ -44,6 +44,19 @@ void case_locks(void); /* needs jump-at-locks.c */
 
 /* app-steps.c */
 void case_steps(void);
+
+/* app-green.c */
+void case_green(void);
+void case_green_threads(void);
+void case_green_reset(void);
+void case_green_cost(void); /* prints numbers that are the layer's */
+void case_green_reused(void);
+void case_green_reset_reused(void);
+void case_green_refused(void);
+void case_green_taken_over(void);
+void case_green_last(void);
+struct Context *green_new(int device);
+FakeStream green_stream(struct Context *g);
 
 /* app-captures.c */
 void case_captures(void);

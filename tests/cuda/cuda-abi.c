@@ -34,6 +34,9 @@ SAME(sizeof(CudaResult), sizeof(CUresult));
 SAME(sizeof(CudaStream), sizeof(CUstream));
 SAME(sizeof(CudaEvent), sizeof(CUevent));
 SAME(sizeof(CudaContext), sizeof(CUcontext));
+#if CUDA_VERSION >= 12040
+SAME(sizeof(CudaGreen), sizeof(CUgreenCtx));
+#endif
 SAME(sizeof(CudaGraph), sizeof(CUgraphExec));
 SAME(sizeof(CudaFunction), sizeof(CUfunction));
 SAME(sizeof(CudaDevice), sizeof(CUdevice));

@@ -71,34 +71,57 @@ API int cuDeviceGetName(char *ret, int n, int device) {
         return SUCCESS;
 }
 
+static pthread_mutex_t primaries_lock = PTHREAD_MUTEX_INITIALIZER; /* of their users */
+
+Context *fake_primary_retain(int device) {
+        Context *c = &primaries[device];
+
+        pthread_mutex_lock(&primaries_lock);
+        if (c->n_users++ == 0)
+                c->device = device;
+        fake_channels_start(&c->channels, device);
+        pthread_mutex_unlock(&primaries_lock);
+        return c;
+}
+
+/* It ends with its last user. */
+int fake_primary_release(int device) {
+        Context *c = &primaries[device];
+
+        pthread_mutex_lock(&primaries_lock);
+        bool is_used = c->n_users > 0, ends = c->n_users == 1;
+        c->n_users -= is_used;
+        pthread_mutex_unlock(&primaries_lock);
+        if (ends)
+                fake_streams_end(c);
+        return is_used ? SUCCESS : INVALID_CONTEXT;
+}
+
 API int cuDevicePrimaryCtxRetain(Context **ret, int device) {
         ENTER;
-        primaries[device].n_users++;
-        primaries[device].device = device;
-        fake_channels_start(&primaries[device].channels, device);
-        *ret = &primaries[device];
+        *ret = fake_primary_retain(device);
         return SUCCESS;
 }
 
 API int cuDevicePrimaryCtxRelease_v2(int device) {
         ENTER;
-        primaries[device].n_users--;
-        return SUCCESS;
+        return fake_primary_release(device);
 }
 
 API int cuDevicePrimaryCtxGetState(int device, unsigned *ret_flags, int *ret_active) {
         ENTER;
         *ret_flags = 0;
+        pthread_mutex_lock(&primaries_lock);
         *ret_active = primaries[device].n_users > 0;
+        pthread_mutex_unlock(&primaries_lock);
         return SUCCESS;
 }
 
 API int cuStreamGetCtx(FakeStream handle, Context **ret) {
         ENTER;
         Stream *s = fake_stream_of(handle, false);
-        if (!s)
-                return INVALID_CONTEXT;
-        *ret = s->context;
+        USE(s);
+        *ret = fake_green_says_primary(s->context) ? &primaries[s->context->device] : s->context;
         return SUCCESS;
 }
 
@@ -143,28 +166,20 @@ API int cuCtxGetDevice(int *ret) {
         ENTER;
         if (!fake_current)
                 return INVALID_CONTEXT;
+        if (fake_current->destroyed)
+                return CONTEXT_IS_DESTROYED;
         *ret = fake_current->device;
         return SUCCESS;
-}
-
-static void end_streams(Context *c) {
-        if (c->has_legacy)
-                fake_stream_end(&c->legacy);
-        c->has_legacy = false;
-        for (Stream *s = c->streams, *next; s; s = next) {
-                next = s->next;
-                fake_stream_end(s);
-                memset(s, 0xEE, sizeof(*s));
-                free(s);
-        }
-        c->streams = NULL;
 }
 
 /* The context itself stays, for the next user. */
 API int cuDevicePrimaryCtxReset_v2(int device) {
         ENTER;
-        end_streams(&primaries[device]);
+        fake_greens_end(device);
+        fake_streams_end(&primaries[device]);
+        pthread_mutex_lock(&primaries_lock);
         primaries[device].n_users = 0;
+        pthread_mutex_unlock(&primaries_lock);
         return SUCCESS;
 }
 
@@ -174,7 +189,7 @@ API int cuCtxDestroy_v2(Context *c) {
         for (size_t i = 0; i < sizeof(primaries) / sizeof(primaries[0]); i++)
                 if (c == &primaries[i])
                         return INVALID_CONTEXT;
-        end_streams(c);
+        fake_streams_end(c);
         if (fake_current == c)
                 fake_current = NULL;
         fake_channels_end(&c->channels);
@@ -237,14 +252,10 @@ API int cuStreamCreate(Stream **ret, unsigned flags) {
         ENTER;
         if (!fake_current)
                 return INVALID_CONTEXT;
-        Stream *s = calloc(1, sizeof(*s));
-        fake_stream_start(s, fake_current);
-        s->blocking = !(flags & 1);
-        pthread_mutex_lock(&fake_lock);
-        s->next = fake_current->streams;
-        fake_current->streams = s;
-        pthread_mutex_unlock(&fake_lock);
-        *ret = s;
+        if (fake_current->destroyed)
+                return CONTEXT_IS_DESTROYED;
+        *ret = fake_stream_new(fake_current);
+        (*ret)->blocking = !(flags & 1);
         return SUCCESS;
 }
 
@@ -252,6 +263,7 @@ API int cuStreamCreate(Stream **ret, unsigned flags) {
  * later use of it is noticed. */
 API int cuStreamDestroy_v2(Stream *s) {
         ENTER;
+        USE(s);
         if (s->capture)
                 return CAPTURE_UNSUPPORTED;
         pthread_mutex_lock(&fake_lock);
@@ -270,8 +282,7 @@ API int cuStreamDestroy_v2(Stream *s) {
 API int cuStreamSynchronize(FakeStream handle) {
         ENTER;
         Stream *s = fake_stream_of(handle, false);
-        if (!s)
-                return INVALID_CONTEXT;
+        USE(s);
         if (s->capture)
                 return CAPTURE_UNSUPPORTED;
         fake_stream_wait(s);
@@ -285,8 +296,7 @@ API int cuStreamSynchronize_ptsz(FakeStream handle) {
 API int cuStreamQuery(FakeStream handle) {
         ENTER;
         Stream *s = fake_stream_of(handle, false);
-        if (!s)
-                return INVALID_CONTEXT;
+        USE(s);
         pthread_mutex_lock(&fake_lock);
         int r = s->done == s->submitted ? SUCCESS : NOT_READY;
         if (s->capture) {
@@ -303,16 +313,20 @@ API int cuStreamWaitEvent(FakeStream handle, Event *e, unsigned flags) {
         return fake_submit(fake_stream_of(handle, false), (Op){.kind = OP_WAIT, .event = e});
 }
 
+static atomic_ulong n_events;
+
 API int cuEventCreate(Event **ret, unsigned flags) {
         ENTER;
         *ret = calloc(1, sizeof(Event));
         (*ret)->timed = !(flags & 2);
+        atomic_fetch_add(&n_events, 1);
         return SUCCESS;
 }
 
 /* The stream may still be going to record it. */
 API int cuEventDestroy_v2(Event *e) {
         ENTER;
+        atomic_fetch_sub(&n_events, 1);
         pthread_mutex_lock(&fake_lock);
         e->doomed = e->reached < e->recorded;
         if (!e->doomed)
@@ -493,6 +507,10 @@ API int cuGetProcAddress(const char *name, void **ret, int version, uint64_t fla
 
 API unsigned long fake_cuda_launches(void) {
         return fake_n_launches;
+}
+
+API unsigned long fake_cuda_events(void) {
+        return n_events;
 }
 
 API unsigned long fake_cuda_captured(void) {

@@ -53,6 +53,10 @@ int cuModuleLoadData(const void **ret, const void *text);
 int cuModuleGetFunction(void **ret, void *module, const char *name);
 int cuStreamCreate(struct Stream **ret, unsigned flags);
 int cuStreamDestroy_v2(struct Stream *s);
+int cuGreenCtxCreate(struct Context **ret, const void *resources, int device, unsigned flags);
+int cuGreenCtxDestroy(struct Context *c);
+int cuGreenCtxStreamCreate(struct Stream **ret, struct Context *c, unsigned flags, int priority);
+int cuCtxFromGreenCtx(struct Context **ret, struct Context *c);
 int cuStreamSynchronize(FakeStream handle);
 int cuStreamSynchronize_ptsz(FakeStream handle);
 int cuStreamQuery(FakeStream handle);
@@ -98,6 +102,16 @@ int cuGetProcAddress_v2(const char *name, void **ret, int version, uint64_t flag
 /* Count launches that went to the device, where a graph counts once; and captured ones. */
 unsigned long fake_cuda_launches(void);
 unsigned long fake_cuda_captured(void);
+
+/* Events that there are, and calls about streams of contexts that were destroyed. */
+unsigned long fake_cuda_events(void);
+unsigned long fake_cuda_dead_calls(void);
+
+/* Whether green contexts are not destroyed. */
+void fake_cuda_refuse_green(bool refuse);
+
+/* Called once, at the end of the next cuGreenCtxDestroy(), within it. */
+void fake_cuda_on_green_destroyed(void (*f)(void));
 
 /* Called at the begin of each launch of a kernel, on the thread that launches; NULL: nothing is. */
 void fake_cuda_on_launch(void (*f)(void));

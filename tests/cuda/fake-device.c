@@ -14,8 +14,8 @@ pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_cond_t fake_changed = PTHREAD_COND_INITIALIZER;
 _Thread_local Context *fake_current;
 _Thread_local bool fake_in_host_function;
-static _Thread_local Stream *own_stream;
-_Atomic unsigned long fake_n_launches, fake_n_captured;
+static _Thread_local char this_thread;
+_Atomic unsigned long fake_n_launches, fake_n_captured, fake_n_dead_calls;
 
 static uint64_t now(void) {
         struct timespec ts;
@@ -81,39 +81,65 @@ static void *stream_run(void *userdata) {
         return NULL;
 }
 
-void fake_stream_start(Stream *s, Context *c) {
+static void stream_start(Stream *s, Context *c) {
         *s = (Stream){.context = c, .channel = fake_channels_next(&c->channels)};
         s->last = &s->first;
         pthread_create(&s->thread, NULL, stream_run, s);
 }
 
+static void stream_start_listed(Stream *s, Context *c) {
+        stream_start(s, c);
+        s->next = c->streams;
+        c->streams = s;
+}
+
+Stream *fake_stream_new(Context *c) {
+        pthread_mutex_lock(&fake_lock);
+        Stream *s = c->is_green ? fake_green_stream_used() : NULL;
+        if (!s)
+                s = calloc(1, sizeof(*s));
+        stream_start_listed(s, c);
+        pthread_mutex_unlock(&fake_lock);
+        return s;
+}
+
+/* With the lock. */
+static Stream *own_stream(Context *c) {
+        for (Stream *s = c->streams; s; s = s->next)
+                if (s->owner == &this_thread)
+                        return s;
+        Stream *s = calloc(1, sizeof(*s));
+        stream_start_listed(s, c);
+        s->blocking = true;
+        s->owner = &this_thread;
+        return s;
+}
+
+static Stream *legacy_stream(Context *c) {
+        if (!c->has_legacy)
+                stream_start(&c->legacy, c);
+        c->has_legacy = true;
+        return &c->legacy;
+}
+
 Stream *fake_stream_of(FakeStream handle, bool per_thread) {
         uintptr_t h = (uintptr_t) handle;
+        Context *c = fake_current;
 
         if (h > 2)
                 return handle;
-        if (!fake_current)
+        if (!c)
                 return NULL;
-        if (h == 2 || (h == 0 && per_thread)) {
-                if (!own_stream) {
-                        own_stream = calloc(1, sizeof(*own_stream));
-                        fake_stream_start(own_stream, fake_current);
-                        own_stream->blocking = true;
-                }
-                return own_stream;
-        }
+        if (c->destroyed)
+                return &c->legacy;
         pthread_mutex_lock(&fake_lock);
-        if (!fake_current->has_legacy)
-                fake_stream_start(&fake_current->legacy, fake_current);
-        fake_current->has_legacy = true;
+        Stream *s = h == 2 || (h == 0 && per_thread) ? own_stream(c) : legacy_stream(c);
         pthread_mutex_unlock(&fake_lock);
-        return &fake_current->legacy;
+        return s;
 }
 
 int fake_submit(Stream *s, Op what) {
-        if (!s)
-                return INVALID_CONTEXT;
-
+        USE(s);
         pthread_mutex_lock(&fake_lock);
         if (s->spoiled) {
                 pthread_mutex_unlock(&fake_lock);
@@ -162,4 +188,24 @@ void fake_stream_end(Stream *s) {
         pthread_cond_broadcast(&fake_changed);
         pthread_mutex_unlock(&fake_lock);
         pthread_join(s->thread, NULL);
+}
+
+void fake_streams_end(Context *c) {
+        if (c->has_legacy) {
+                fake_capture_drop(&c->legacy);
+                fake_stream_end(&c->legacy);
+        }
+        c->has_legacy = false;
+        for (Stream *s = c->streams, *next; s; s = next) {
+                next = s->next;
+                fake_capture_drop(s);
+                fake_stream_end(s);
+                if (c->is_green) {
+                        fake_green_stream_ended(s);
+                        continue;
+                }
+                memset(s, 0xEE, sizeof(*s));
+                free(s);
+        }
+        c->streams = NULL;
 }

@@ -21,7 +21,9 @@ enum {
         INVALID_HANDLE = 400,
         NOT_FOUND = 500,
         NOT_READY = 600,
+        CONTEXT_IS_DESTROYED = 709,
         NOT_PERMITTED = 800,
+        NOT_SUPPORTED = 801,
         CAPTURE_UNSUPPORTED = 900,
         CAPTURE_INVALIDATED = 901,
         CAPTURE_IMPLICIT = 906,
@@ -78,8 +80,10 @@ typedef struct Stream {
         Graph *capture;
         int capture_mode;
         bool spoiled;
-        bool cig;      /* it captures into a graphics API, and does not say so */
-        bool blocking; /* the legacy default stream waits for it */
+        bool cig;          /* it captures into a graphics API, and does not say so */
+        bool blocking;     /* the legacy default stream waits for it */
+        const void *owner; /* the thread whose per-thread default stream it is; NULL: of any other */
+        bool destroyed;    /* with its green context */
         struct Stream *next;
 } Stream;
 
@@ -91,17 +95,32 @@ typedef struct Context {
         Stream *streams;
         int n_blocking_captures;
         FakeChannels channels;
+        bool is_green, destroyed;
+        struct Context *next_green;
 } Context;
 
 extern pthread_mutex_t fake_lock; /* of all that is in the structures above */
 extern pthread_cond_t fake_changed;
 extern _Thread_local Context *fake_current;
 extern _Thread_local bool fake_in_host_function;
-extern _Atomic unsigned long fake_n_launches, fake_n_captured;
+extern _Atomic unsigned long fake_n_launches, fake_n_captured, fake_n_dead_calls;
 
-void fake_stream_start(Stream *s, Context *c);
+Context *fake_primary_retain(int device);
+int fake_primary_release(int device);
+
+Stream *fake_stream_new(Context *c);
 void fake_stream_end(Stream *s); /* returns when the stream has done all its work */
 void fake_stream_wait(Stream *s);
+
+/* All streams of a context, with their captures. Those of green contexts stay, for calls that come too late. */
+void fake_streams_end(Context *c);
+void fake_capture_drop(Stream *s);
+
+/* fake-green.c: the stream of an ended green context is not used any more; NULL: there is none. */
+Stream *fake_green_stream_used(void);
+void fake_green_stream_ended(Stream *s);
+void fake_greens_end(int device);
+bool fake_green_says_primary(const Context *c);
 
 /* NULL: there is no context. */
 Stream *fake_stream_of(FakeStream handle, bool per_thread);
@@ -122,3 +141,14 @@ bool fake_enter(void);
                 if (!fake_enter())                                                                                     \
                         return NOT_INITIALIZED;                                                                        \
         while (false)
+
+/* A call that concerns a stream. */
+#define USE(s)                                                                                                         \
+        do {                                                                                                           \
+                if (!(s))                                                                                              \
+                        return INVALID_CONTEXT;                                                                        \
+                if ((s)->destroyed) {                                                                                  \
+                        atomic_fetch_add(&fake_n_dead_calls, 1);                                                       \
+                        return CONTEXT_IS_DESTROYED;                                                                   \
+                }                                                                                                      \
+        } while (false)

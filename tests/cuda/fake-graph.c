@@ -39,8 +39,7 @@ API int cuThreadExchangeStreamCaptureMode(int *mode) {
 API int cuStreamIsCapturing(FakeStream handle, int *ret) {
         ENTER;
         Stream *s = fake_stream_of(handle, false);
-        if (!s)
-                return INVALID_CONTEXT;
+        USE(s);
         pthread_mutex_lock(&fake_lock);
         bool implicit = s == &s->context->legacy && s->context->n_blocking_captures > 0;
         *ret = s->capture && !s->cig;
@@ -50,8 +49,7 @@ API int cuStreamIsCapturing(FakeStream handle, int *ret) {
 
 /* In global mode, or in relaxed mode. */
 static int begin(Stream *s, Graph *g, int mode) {
-        if (!s)
-                return INVALID_CONTEXT;
+        USE(s);
         pthread_mutex_lock(&fake_lock);
         s->capture = g;
         s->spoiled = false;
@@ -63,8 +61,7 @@ static int begin(Stream *s, Graph *g, int mode) {
 }
 
 static int end(Stream *s, Graph **ret) {
-        if (!s)
-                return INVALID_CONTEXT;
+        USE(s);
         pthread_mutex_lock(&fake_lock);
         *ret = s->spoiled ? NULL : s->capture;
         int r = s->spoiled ? CAPTURE_INVALIDATED : SUCCESS;
@@ -74,6 +71,13 @@ static int end(Stream *s, Graph **ret) {
         s->context->n_blocking_captures -= s->blocking;
         pthread_mutex_unlock(&fake_lock);
         return r;
+}
+
+void fake_capture_drop(Stream *s) {
+        Graph *g;
+
+        if (s->capture)
+                (void) end(s, &g);
 }
 
 static Graph *graph_new(void) {

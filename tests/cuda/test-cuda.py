@@ -213,6 +213,56 @@ class Changes(unittest.TestCase):
         self.assertGreater(r["passed"], r["launches"])
         self.assertEqual(r["tracked"], 0)
 
+    def run_fake(self, words, case, **more):
+        fake = {"XSCHED_FAKE": words, "XSCHED_FAKE_REPORT": self.report, **more}
+        output, _ = self.run_app(environment(LAYER, libraries=[FAKES], **fake), "proc", case)
+        r = numbers(self.report)
+        self.assertEqual((r["excess"], r["outstanding"]), (0, 0), r)
+        self.assertEqual(r["completed"], r["tracked"], r)
+        return output
+
+    def test_launches_after_green_contexts(self):
+        """Launches cost no more when green contexts have ended, also while their streams were captured. No events of
+        theirs are left, and their streams are not asked for."""
+        output = self.run_fake("track", "green-cost", FAKE_CUDA_EACH_US="2")
+        before, after, left, asked = (int(n) for n in output.split())
+        self.assertGreater(before, 0)
+        self.assertLess(before, 250)
+        self.assertLess(after, 250)
+        self.assertLess(left, 8)
+        self.assertEqual(asked, 0)
+
+    def test_green_contexts_of_another_driver(self):
+        """Where the driver says of the streams of green contexts that they are others', or of these nothing, each
+        launch has its event when one has ended."""
+        for how in "elsewhere", "unknown":
+            with self.subTest(how):
+                output = self.run_fake("track", "green-cost", FAKE_CUDA_EACH_US="2", FAKE_CUDA_GREEN=how)
+                before, after, *_ = (int(n) for n in output.split())
+                self.assertLess(before, 250)
+                self.assertGreaterEqual(after, 1000)
+
+    def test_handles_of_green_contexts_used_again(self):
+        """A green context on the other device gets the handle of one that has ended, by itself or with its primary
+        context, and its streams those of its streams. They become queues of that device, and stay such when the end of
+        the former was still under way. One that the driver does not end keeps its queues. A primary context that a
+        green context has ended, as its last user, has new ones."""
+
+        def queues(device):
+            with open(self.report, encoding="utf-8") as f:
+                return sum(line.startswith(f"queue pci:0000:{device}:00.0 ") for line in f)
+
+        for case, device, n in (
+            ("green-reused", "a1", 3),
+            ("green-reset-reused", "a1", 3),
+            ("green-taken-over", "a1", 3),
+            ("green-refused", "a0", 3),
+            ("green-last", "a0", 2),
+        ):
+            with self.subTest(case):
+                self.run_fake("track", case)
+                self.assertEqual(queues(device), n)
+
     @unittest.skipIf(LINKED, "nothing can be preloaded before a sanitizer")
     def test_beside_somebody_else(self):
         """Beside another library that shares GPUs, nothing is held, whatever the verdict, and the other library sees
@@ -362,8 +412,14 @@ class Scheduled(ScheduledCase):
         until(lambda: state(queues[1]) == "running", "the other one runs")
 
     def test_a_context_that_is_not_destroyed(self):
+        self.context_is_not_destroyed("refused")
+
+    def test_a_green_context_that_is_not_destroyed(self):
+        self.context_is_not_destroyed("green")
+
+    def context_is_not_destroyed(self, how):
         """The driver refuses to destroy a context with a launch in flight, which goes on to count."""
-        p, other = self.start("refused", 500), self.start("deep", 500, XSCHED_PRIORITY="-10")
+        p, other = self.start(how, 500), self.start("deep", 500, XSCHED_PRIORITY="-10")
         queue = self.queue_of(p)
         self.queue_of(other)
         until(lambda: self.launches(queue) > 10, "it launches")
