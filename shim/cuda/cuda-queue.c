@@ -374,6 +374,25 @@ CudaQueue *cuda_queue_get(CudaStream stream, bool per_thread, const CudaQueueOps
 
 /* --- ends --- */
 
+bool cuda_queue_request_drain(CudaQueue *q, const XschedQueue *xq) {
+        SIGNALS_BLOCKED;
+        (void) pthread_mutex_lock(&registry_lock);
+        bool ours = q->xq == xq;
+        if (ours)
+                atomic_fetch_add(&q->drain_requests, 1);
+        (void) pthread_mutex_unlock(&registry_lock);
+        return ours;
+}
+
+XschedQueue *cuda_queue_part(CudaQueue *q, uint32_t *ret_drains) {
+        SIGNALS_BLOCKED;
+        (void) pthread_mutex_lock(&registry_lock);
+        XschedQueue *xq = TAKE_PTR(q->xq);
+        *ret_drains = atomic_exchange(&q->drain_requests, 0);
+        (void) pthread_mutex_unlock(&registry_lock);
+        return xq;
+}
+
 void cuda_queue_free(CudaQueue *q) {
         SIGNALS_BLOCKED;
         (void) pthread_mutex_lock(&registry_lock);

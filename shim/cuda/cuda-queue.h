@@ -156,6 +156,12 @@ void cuda_queue_take_all(CudaContext context, void (*f)(CudaQueue *q));
  * these get queues of their own. cuda_queue_stay_all() undoes that. */
 void cuda_queue_hide_all(CudaContext context);
 
+/* Asks for a drain of the queue, without its lock. Returns false when the record is the queue's no more. */
+bool cuda_queue_request_drain(CudaQueue *q, const XschedQueue *xq);
+
+/* Parts the record from its queue, which is returned with the number of drains that were asked for just now. */
+XschedQueue *cuda_queue_part(CudaQueue *q, uint32_t *ret_drains);
+
 /* Frees the queue of a destroyed stream that has nothing in flight; the caller owns the reference to its
  * XschedQueue. */
 void cuda_queue_free(CudaQueue *q);

@@ -198,17 +198,23 @@ static void queue_harvest(CudaQueue *q, bool newest, bool stream) {
 /* Unlocks the queue, and frees a libxsched queue that needed it last. */
 void cuda_track_unlock(CudaQueue *q) {
         XschedQueue *last = NULL;
+        uint32_t n_drains = 0;
 
+        /* A drain that was asked for since the stream has gone: nothing is recorded behind what it waits for. */
+        if (unlikely(q->gone) && q->xq && q->n_marks == 0 && q->seq == q->done_seq && cuda_drains_take(q) > 0)
+                queue_drained(q);
         if (q->gone && q->xq && queue_is_quiet(q)) {
                 cuda_begun_settle_now(q);
                 open_gate_clear(&q->open);
-                last = TAKE_PTR(q->xq);
+                last = cuda_queue_part(q, &n_drains);
                 if (!q->lost && !cuda_has_ended())
                         cuda_mark_free_all(q);
         }
         cuda_queue_unlock(q);
         if (!last)
                 return;
+        for (; n_drains > 0; n_drains--)
+                xsched_queue_drained(last);
         cuda_stop_leave(last);
         xsched_queue_unref(last);
         cuda_queue_free(q);
@@ -283,8 +289,10 @@ static void track_look(XschedQueue *xq, void *userdata) {
 /* The control thread must not wait for a thread that the driver keeps. */
 static void ask_for_drain(CudaQueue *q, XschedQueue *xq) {
         if (!CUDA_TRACK_TRY_LOCK(q)) {
-                atomic_fetch_add(&q->drain_requests, 1);
-                xsched_queue_look(xq);
+                if (cuda_queue_request_drain(q, xq))
+                        xsched_queue_look(xq);
+                else
+                        xsched_queue_drained(xq);
                 return;
         }
         bool ours = q->xq == xq && !q->gone && !q->lost;
