@@ -72,6 +72,7 @@ int entity_new(Device *d, EntityKind kind, Group *g, Client *c, const PolicySett
         DL_APPEND2(g->entities, e, group_prev, group_next);
         d->n_entities++;
         d->nobody_below = MIN(d->nobody_below, settings->priority);
+        forecast_ranked(e);
         count_gangs(d, settings->gang);
         *ret = TAKE_PTR(e);
         return 0;
@@ -321,6 +322,7 @@ void entity_configure(Entity *e, const PolicySettings *settings) {
         e->settings = *settings;
         e->device->nobody_below = MIN(e->device->nobody_below, settings->priority);
         e->device->forecast_stale = true;
+        forecast_ranked(e);
         if (reach) {
                 ladder_resolve(e);
                 e->gang = GANG_NONE; /* until the device's next turn decides */

@@ -111,7 +111,8 @@ static bool may_have_others_yield(const Entity *e) {
 /* The entity has left, and may be back in a moment. */
 static void pause_begins(Forecast *f) {
         uint64_t most = ns_sub(f->period_ns / FORECAST_PAUSE_PART, f->paused_ns);
-        uint64_t wait = f->due_at > 0 ? MIN(f->pause_ns + f->pause_ns / 4, most) : 0;
+        uint64_t usual = MIN(f->pause_ns + f->pause_ns / 4, (uint64_t) FORECAST_PAUSE_NS);
+        uint64_t wait = f->due_at > 0 ? MIN(usual, most) : 0;
 
         f->pauses_until = f->left_at + wait;
         f->paused_ns += wait;
@@ -124,12 +125,14 @@ static void pause_ends(Forecast *f, uint64_t ns) {
         f->pauses_until = 0;
 }
 
-/* A visit begins. */
-static void pauses_fade(Forecast *f) {
+/* A visit begins, `gap_ns` after the last one. Where that is less than a period, it does not have the whole time for
+ * pauses again. */
+static void pauses_fade(Forecast *f, uint64_t gap_ns) {
         f->pause_ns -= f->pause_ns / FORECAST_PAUSE_FADES;
         if (f->pause_ns < FORECAST_PAUSE_MIN_NS)
                 f->pause_ns = 0;
-        f->paused_ns = f->pauses_until = 0;
+        f->paused_ns = ns_sub(f->paused_ns, gap_ns / FORECAST_PAUSE_PART);
+        f->pauses_until = 0;
 }
 
 void forecast_came(Entity *e, uint64_t at) {
@@ -147,10 +150,11 @@ void forecast_came(Entity *e, uint64_t at) {
                 f->n_visits++;
                 f->n_expected += e->device->yields_below >= e->settings.priority;
         }
-        pauses_fade(f);
+        pauses_fade(f, gap);
         bool known = f->came_at > 0 && forecast_learn(f, gap, &f->period_ns, &f->spread_ns);
         f->came_at = at;
         f->hinted_at = 0;
+        f->charged_at = MIN(f->charged_at, at);
         if (known && list_add(e)) {
                 expect_next(f, at);
                 e->device->forecast_stale = true;
@@ -247,11 +251,25 @@ static bool make_window(const Entity *e, uint64_t first, uint64_t last, uint64_t
         return true;
 }
 
+/* The time before that counted for a window already, or for the last visit. */
+static uint64_t charged_until(const Forecast *f) {
+        return MAX(f->came_at, f->charged_at);
+}
+
+static bool period_window(const Entity *e, Window *ret) {
+        const Forecast *f = &e->forecast;
+        uint64_t next = f->came_at + f->period_ns, since = charged_until(f);
+
+        return f->due_at > 0 &&
+                        (make_window(e, f->due_at, f->due_last, f->spread_ns, since, ret) ||
+                                        make_window(e, next, next, f->spread_ns, since, ret));
+}
+
 /* Finds the window in which the next job is expected: by a hint, or else by its period. Returns whether there is
  * one. */
 static bool window_of(const Entity *e, uint64_t now, Window *ret) {
         const Forecast *f = &e->forecast;
-        uint64_t hint = f->hinted_at, next = f->came_at + f->period_ns;
+        uint64_t hint = f->hinted_at;
 
         if (!e->policy || e->told_ready)
                 return false;
@@ -261,11 +279,7 @@ static bool window_of(const Entity *e, uint64_t now, Window *ret) {
         }
         if (hint > 0 && make_window(e, hint, hint, FORECAST_HINT_NS, f->hint_from, ret) && now < ret->close)
                 return true;
-        if (f->due_at == 0 ||
-                        (!make_window(e, f->due_at, f->due_last, f->spread_ns, f->came_at, ret) &&
-                                        !make_window(e, next, next, f->spread_ns, f->came_at, ret)))
-                return false;
-        return now < ret->close;
+        return period_window(e, ret) && now < ret->close;
 }
 
 void forecast_heard(Queue *q, uint64_t at) {
@@ -277,7 +291,9 @@ void forecast_heard(Queue *q, uint64_t at) {
         if (!e || at <= now || at > now + FORECAST_HINT_MAX_NS)
                 return;
         Forecast *f = &e->forecast;
-        uint64_t from = MAX(f->came_at, f->charged_at);
+        uint64_t from = charged_until(f);
+        if (period_window(e, &w) && now >= w.open)
+                from = MAX(from, w.close);
         if (!make_window(e, at, at, FORECAST_HINT_NS, from, &w) || !list_add(e))
                 return;
         f->hinted_at = f->charged_at = at;
@@ -286,23 +302,34 @@ void forecast_heard(Queue *q, uint64_t at) {
         device_touch(e->device);
 }
 
-static void device_yield(Device *d, int below) {
+/* `anew`: another is expected than those for which it was chosen how far holds reach. Returns whether it yields. */
+static bool entity_yield(Entity *e, bool anew) {
+        bool yields = e->settings.priority < e->device->yields_below, changed = e->yields != yields;
+
+        e->yields = yields;
+        /* One that is held already, for another reason. What is off the device stays off: it is not let go for a
+         * pause. */
+        if (yields && (changed || anew) && e->choice.level < LEVEL_DEQUEUE)
+                ladder_reconsider(e);
+        if (changed)
+                entity_words_changed(e);
+        return yields;
+}
+
+void forecast_ranked(Entity *e) {
+        bool before = e->yields;
+
+        if (entity_yield(e, false) != before)
+                device_touch(e->device);
+}
+
+static void device_yield(Device *d, int below, bool anew) {
         bool any = false;
         Entity *e;
 
         d->yields_below = below;
-        DL_FOREACH2(d->entities, e, device_next) {
-                bool yields = e->settings.priority < below;
-                any |= yields;
-                if (e->yields == yields)
-                        continue;
-                e->yields = yields;
-                /* One that is held already, for another reason. What is off the device stays off: it is not let go for
-                 * a pause. */
-                if (yields && e->choice.level < LEVEL_DEQUEUE)
-                        ladder_reconsider(e);
-                entity_words_changed(e);
-        }
+        DL_FOREACH2(d->entities, e, device_next)
+                any |= entity_yield(e, anew);
         if (!any)
                 d->nobody_below = MAX(d->nobody_below, below);
 }
@@ -323,16 +350,19 @@ void forecast_turn(Device *d, uint64_t now) {
                         bool open = now >= w.open;
                         if (open) {
                                 below = MAX(below, e->settings.priority);
-                                expected = MIN(expected, w.from);
+                                /* One that is late, or in a pause, is not the one to be in time for. */
+                                if (w.from > now)
+                                        expected = MIN(expected, w.from);
                         }
                         uint64_t at = open ? w.close : w.open;
                         if (at < next)
                                 opens = !open;
                         next = MIN(next, at);
                 }
-        d->expected_at = expected;
-        if (below != d->yields_below)
-                device_yield(d, below);
+        bool anew = expected != NSEC_INFINITY && expected != d->expected_at;
+        d->expected_at = expected == NSEC_INFINITY ? now : expected;
+        if (below != d->yields_below || anew)
+                device_yield(d, below, anew);
         d->forecast_at = next;
         d->forecast_opens = opens;
         d->forecast_hold_ns = d->costs.hold_ns;

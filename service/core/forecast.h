@@ -29,8 +29,8 @@
  *   - A visit may have pauses: a program that launches many small kernels is now and then too late for the next one.
  *     Whoever gets the device for those microseconds costs the visit a launch of his or a stop. So where visits had
  *     pauses, those below also yield when the entity becomes idle, for as long as the longest of late, which fades with
- *     each visit, and a quarter more; in a visit for 1/FORECAST_PAUSE_PART of the period at most. The next window is
- *     shorter by that.
+ *     each visit, and a quarter more, FORECAST_PAUSE_NS at most; in a visit for 1/FORECAST_PAUSE_PART of the period at
+ *     most, and of the time since the last visit where that is shorter. The next window is shorter by that.
  *
  * So an entity with a period costs those below at most 1/FORECAST_PART of their time beside its own work, and one that
  * does not come costs them one window. The policy knows nothing of windows: the time in them counts as the yielding
@@ -39,7 +39,8 @@
  *
  * A client can also say when it launches next (the hint "WillLaunch"): then that moment counts, with FORECAST_HINT_NS
  * on both sides, until the entity has come. The limit is the same, of the time since the entity came, or since a hint
- * expected it, whichever is later; a hint beyond it is not taken. One that comes late for its window opens it at once.
+ * expected it, or its period's window ended, whichever is later; a hint beyond it is not taken. A period's window
+ * counts the time since the last hint only. One that comes late for its window opens it at once.
  *
  * Where no entity has a lower priority, nobody yields: no windows are made.
  *
@@ -78,7 +79,7 @@ typedef struct Forecast {
         uint64_t came_at;      /* 0: never */
         uint64_t left_at;      /* when it was idle last */
         uint64_t pause_ns;     /* the longest pause of late visits, less what has faded; 0: they have none */
-        uint64_t paused_ns;    /* for how long those below have yielded in pauses of this visit */
+        uint64_t paused_ns;    /* for how long those below have yielded in pauses, less what visits gave back */
         uint64_t pauses_until; /* those below yield for its pause until then */
         uint64_t period_ns, spread_ns;
         uint64_t due_at, due_last;     /* from when until when it is due again, plus or minus spread_ns; 0: not known */
@@ -86,7 +87,7 @@ typedef struct Forecast {
         bool odd;                      /* it came at another time than that */
         uint64_t hinted_at;            /* when a hint expects it; 0: there is none */
         uint64_t hint_from;            /* the time before it that counts */
-        uint64_t charged_at;           /* of the last hint that was taken */
+        uint64_t charged_at;           /* of the last hint that was taken, or came_at if that was earlier */
         uint64_t n_visits, n_expected; /* visits while its due time was known; those in a window */
         bool listed;                   /* on Device.forecasts */
         Entity *before, *after;
@@ -116,6 +117,9 @@ void forecast_left(Entity *e, uint64_t at);
 
 /* Called when the queue's client has written another hint, PageSlot.expected_ns. */
 void forecast_heard(Queue *q, uint64_t at);
+
+/* Called when the entity is new or has another priority: it may have to yield to one that is expected already. */
+void forecast_ranked(Entity *e);
 
 /* Sets Entity.yields of all entities of the device, after its policy was dispatched and before words are written, and
  * Device.forecast_at, when to call it again. Windows depend on nothing but time, Costs.hold_ns, and

@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/*
+ * What expected entities cost others: at most a tenth of their time, whatever they do; and nobody else's room
+ */
+
+#include "service/core/forecast.h"
+#include "service/core/ladder.h"
+#include "tests/unit/arbiter-harness.h"
+#include "tests/unit/own-clock.h"
+
+#define PERIOD_NS (25 * NSEC_PER_MSEC)
+#define WORK_NS   (100 * NSEC_PER_USEC)
+#define STEP_NS   (10 * NSEC_PER_USEC)
+
+/* Two high tenants, of whom the second need do nothing, and a low one whose driver has all levels. */
+typedef struct Three {
+        Manager *m;
+        Process high, other, low;
+        Queue *h, *o, *l;
+        Device *d;
+        uint64_t yielded_ns; /* the low one yielded to those who were not there */
+} Three;
+
+static Three three_make(void) {
+        const QueueParameters low = {.device = "d", .backend = "kfd", .level = LEVEL_INTERRUPT};
+        Three t = {.m = manager_make()};
+
+        t.high = join(t.m, "/high", 10);
+        t.other = join(t.m, "/other", 10);
+        t.low = join(t.m, "/low", 0);
+        t.h = queue(&t.high, "d", 0);
+        t.o = queue(&t.other, "d", 0);
+        assert_int_equal(queue_new(t.low.client, &low, &t.l), 0);
+        arbiter_flush(t.m);
+        t.d = device_find(t.m, "d");
+        begin(t.l);
+        return t;
+}
+
+static void three_done(Three *t) {
+        check(t->m);
+        leave(&t->high);
+        leave(&t->other);
+        leave(&t->low);
+        manager_free(t->m);
+}
+
+static void pass_until(Three *t, uint64_t at) {
+        while (now_ns() < at) {
+                uint64_t from = now_ns();
+
+                own_clock_pass(STEP_NS);
+                if (dues_turn(&t->m->dues, now_ns()) > 0)
+                        arbiter_flush(t->m);
+                if (t->l->entity->yields && !t->h->entity->told_ready && !t->o->entity->told_ready)
+                        t->yielded_ns += now_ns() - from;
+        }
+}
+
+static void let_pass(Three *t, uint64_t ns) {
+        pass_until(t, now_ns() + ns);
+}
+
+static void work(Three *t, Queue *q, uint64_t ns) {
+        begin(q);
+        let_pass(t, ns);
+        finish(q);
+}
+
+/* Makes n regular visits. Returns when the next is due. */
+static uint64_t visit_regularly(Three *t, unsigned n, uint64_t period_ns) {
+        uint64_t due = now_ns();
+
+        for (unsigned i = 0; i < n; i++, due += period_ns) {
+                pass_until(t, due);
+                work(t, t->h, WORK_NS);
+        }
+        return due;
+}
+
+static void hint(Three *t, Queue *q, uint64_t at) {
+        atomic_store(&q->page_slot->expected_ns, at);
+        page_mark_dirty(q->client->page.header, q->slot);
+        (void) arbiter_client_woke(q->client);
+        arbiter_flush(t->m);
+}
+
+static void assert_at_most_a_tenth(const Three *t, uint64_t since, uint64_t own_ns) {
+        uint64_t all = now_ns() - since - own_ns;
+
+        assert_true(t->yielded_ns * FORECAST_PART <= all + all / 50);
+}
+
+/* Hints and a period have one tenth together: hints before the period's window. */
+static void test_hints_before_it_is_due(void **state) {
+        Three t = three_make();
+        uint64_t due = visit_regularly(&t, FORECAST_GAPS + 1, PERIOD_NS), since = now_ns();
+        const unsigned n = 40;
+
+        t.d->costs.hold_ns = PERIOD_NS;
+        t.yielded_ns = 0;
+        for (unsigned i = 0; i < n; i++, due += PERIOD_NS) {
+                pass_until(&t, due - PERIOD_NS + 2 * NSEC_PER_MSEC);
+                hint(&t, t.h, due - PERIOD_NS + 14 * NSEC_PER_MSEC);
+                pass_until(&t, due + FORECAST_MARGIN_NS);
+                work(&t, t.h, WORK_NS);
+        }
+        assert_at_most_a_tenth(&t, since, n * WORK_NS);
+        three_done(&t);
+}
+
+/* Hints after the period's window has begun. */
+static void test_hints_when_it_is_late(void **state) {
+        Three t = three_make();
+        uint64_t due = visit_regularly(&t, FORECAST_GAPS + 1, PERIOD_NS), since = now_ns();
+        const unsigned n = 40;
+
+        t.d->costs.hold_ns = PERIOD_NS;
+        t.yielded_ns = 0;
+        for (unsigned i = 0; i < n; i++, due += PERIOD_NS) {
+                /* Each third visit is left out. */
+                if (i % 3 == 0) {
+                        pass_until(&t, due);
+                        hint(&t, t.h, due + 5 * NSEC_PER_MSEC / 2);
+                        pass_until(&t, due + 10 * NSEC_PER_MSEC);
+                        hint(&t, t.h, due + PERIOD_NS - 2 * NSEC_PER_MSEC);
+                        continue;
+                }
+                pass_until(&t, due + FORECAST_MARGIN_NS);
+                work(&t, t.h, WORK_NS);
+        }
+        assert_at_most_a_tenth(&t, since, n * WORK_NS);
+        three_done(&t);
+}
+
+/* One that comes early has no more time for pauses than one that comes when it is due. */
+static void test_pauses_of_early_visits(void **state) {
+        const uint64_t period_ns = NSEC_PER_SEC, pause_ns = 470 * NSEC_PER_USEC;
+        Three t = three_make();
+        uint64_t due = visit_regularly(&t, FORECAST_GAPS + 1, period_ns);
+
+        for (unsigned rounds = 0; rounds < 2; rounds++) {
+                uint64_t came = now_ns();
+
+                due = now_ns() + period_ns;
+                t.yielded_ns = 0;
+                for (unsigned early = 0; early < FORECAST_ODD; early++) {
+                        uint64_t visit_at = now_ns();
+
+                        while (now_ns() < visit_at + period_ns / FORECAST_PAUSE_PART) {
+                                work(&t, t.h, STEP_NS);
+                                let_pass(&t, pause_ns);
+                        }
+                        let_pass(&t, 2 * FORECAST_PAUSE_NS);
+                }
+                assert_true(t.yielded_ns <= (period_ns + now_ns() - came) / FORECAST_PAUSE_PART + pause_ns);
+                for (unsigned i = 0; i < FORECAST_GAPS; i++, due += period_ns) {
+                        pass_until(&t, due);
+                        work(&t, t.h, WORK_NS);
+                }
+        }
+        three_done(&t);
+}
+
+/* A pause is no window: what comes after it was not expected. */
+static void test_pause_is_no_window(void **state) {
+        Three t = three_make();
+        uint64_t due = visit_regularly(&t, FORECAST_GAPS + 1, PERIOD_NS);
+        const Forecast *f = &t.h->entity->forecast;
+
+        for (unsigned i = 0; i < 3; i++, due += PERIOD_NS) {
+                pass_until(&t, due);
+                work(&t, t.h, WORK_NS);
+                let_pass(&t, 480 * NSEC_PER_USEC);
+                work(&t, t.h, WORK_NS);
+        }
+        pass_until(&t, due);
+        uint64_t n_visits = f->n_visits, n_expected = f->n_expected;
+        work(&t, t.h, FORECAST_PERIOD_MIN_NS);
+        assert_int_equal(f->n_expected, n_expected + 1);
+        let_pass(&t, FORECAST_PAUSE_NS + 4 * STEP_NS);
+        work(&t, t.h, WORK_NS);
+        assert_int_equal(f->n_visits, n_visits + 2);
+        assert_int_equal(f->n_expected, n_expected + 1);
+        three_done(&t);
+}
+
+static void set_costs(const Three *t, uint64_t hold_ns, uint64_t release_ns) {
+        const PolicyParty party = entity_party(t->l->entity);
+        CostVotes *v = &t->d->votes;
+
+        costs_vote_put(v, t->l->vote);
+        assert_int_equal(costs_vote_get(v, &party, &t->l->vote), 0);
+        costs_vote_learn(v, t->l->vote, true, hold_ns, hold_ns, now_ns());
+        costs_vote_learn(v, t->l->vote, false, release_ns, release_ns, now_ns());
+        t->d->costs = costs_votes(v);
+        device_touch(t->d);
+        arbiter_flush(t->m);
+}
+
+/* One that is late does not hide another that is expected: the device is free for it in time. */
+static void test_one_late_another_due(void **state) {
+        const uint64_t hold_ns = 800 * NSEC_PER_USEC;
+        Three t = three_make();
+        uint64_t due = now_ns();
+        PageSlot *s = t.l->page_slot;
+
+        for (unsigned i = 0; i < FORECAST_GAPS + 1; i++, due += PERIOD_NS) {
+                pass_until(&t, due);
+                work(&t, t.h, WORK_NS);
+                pass_until(&t, due + 2 * NSEC_PER_MSEC);
+                work(&t, t.o, WORK_NS);
+        }
+        set_costs(&t, hold_ns, 10 * NSEC_PER_MSEC);
+        pass_until(&t, due - 5 * NSEC_PER_MSEC);
+        atomic_store(&s->mean_ns, 100 * NSEC_PER_USEC);
+        /* The low one begins to launch in the first window only. */
+        finish(t.l);
+        pass_until(&t, due + 2 * STEP_NS);
+        assert_true(t.l->entity->yields);
+        begin(t.l);
+        pass_until(&t, due + 2 * NSEC_PER_MSEC - 300 * NSEC_PER_USEC);
+        assert_true(held(t.l));
+        assert_true(atomic_load(&s->level) >= LEVEL_DEQUEUE);
+        three_done(&t);
+}
+
+/* Nobody stays held when a pause ends, though nothing else happens; and the service does not wake up for it again. */
+static void test_end_of_pause(void **state) {
+        Three t = three_make();
+        uint64_t due = visit_regularly(&t, FORECAST_GAPS + 1, PERIOD_NS);
+
+        work(&t, t.h, WORK_NS);
+        let_pass(&t, 300 * NSEC_PER_USEC);
+        work(&t, t.h, WORK_NS);
+        pass_until(&t, due += PERIOD_NS);
+        work(&t, t.h, WORK_NS);
+        assert_true(held(t.l));
+        uint64_t until = t.h->entity->forecast.pauses_until;
+        assert_true(until > now_ns() && t.d->due.at <= until && t.d->forecast_at == until);
+        pass_until(&t, until + 2 * STEP_NS);
+        assert_false(held(t.l));
+        assert_true(t.d->forecast_at > now_ns() + NSEC_PER_MSEC);
+        three_done(&t);
+}
+
+static void set_linger(const Three *t, uint64_t us) {
+        DeviceSettings s = DEVICE_SETTINGS_NULL;
+
+        assert_int_equal(device_settings_set(&s, device_key_find("LingerUSec"), us), 0);
+        assert_int_equal(device_configure(t->d, &s), 0);
+        arbiter_flush(t->m);
+}
+
+/* Who joins in a window, or gets a lower priority in it, yields as all others do; and no longer than they. */
+static void test_joins_in_a_window(void **state) {
+        Three t = three_make();
+        uint64_t due = visit_regularly(&t, FORECAST_GAPS + 1, PERIOD_NS);
+
+        t.d->costs.hold_ns = PERIOD_NS;
+        pass_until(&t, due - NSEC_PER_MSEC);
+        assert_true(held(t.l));
+        Process late = join(t.m, "/late", 0);
+        Queue *q = queue(&late, "d", 0);
+        begin(q);
+        assert_true(held(q));
+        assert_int_equal(settings_set_priority(&late.client->group->override, 11), 0);
+        group_settings_changed(late.client->group);
+        arbiter_flush(t.m);
+        assert_false(held(q));
+        assert_int_equal(settings_set_priority(&late.client->group->override, 5), 0);
+        group_settings_changed(late.client->group);
+        arbiter_flush(t.m);
+        assert_true(held(q));
+        check(t.m);
+        pass_until(&t, due + 3 * NSEC_PER_MSEC);
+        assert_false(held(q));
+        leave(&late);
+        three_done(&t);
+}
+
+/* What changes in the middle of a pause ends it, or keeps its end. */
+static void test_changes_in_a_pause(void **state) {
+        for (unsigned what = 0; what < 6; what++) {
+                Three t = three_make();
+                uint64_t due = visit_regularly(&t, FORECAST_GAPS + 1, PERIOD_NS);
+                DeviceSettings s = DEVICE_SETTINGS_NULL;
+
+                work(&t, t.h, WORK_NS);
+                let_pass(&t, 400 * NSEC_PER_USEC);
+                work(&t, t.h, WORK_NS);
+                pass_until(&t, due += PERIOD_NS);
+                work(&t, t.h, WORK_NS);
+                assert_true(held(t.l));
+                switch (what) {
+                case 0:
+                        set_linger(&t, 0);
+                        break;
+                case 1:
+                        release(t.h);
+                        arbiter_flush(t.m);
+                        break;
+                case 2:
+                        assert_int_equal(settings_set_priority(&t.high.client->group->override, -5), 0);
+                        group_settings_changed(t.high.client->group);
+                        arbiter_flush(t.m);
+                        break;
+                case 3:
+                        s.ops = policy_find("lax");
+                        assert_non_null(s.ops);
+                        assert_int_equal(device_configure(t.d, &s), 0);
+                        arbiter_flush(t.m);
+                        break;
+                case 4:
+                        assert_int_equal(settings_set_priority(&t.low.client->group->override, 20), 0);
+                        group_settings_changed(t.low.client->group);
+                        arbiter_flush(t.m);
+                        break;
+                default:
+                        leave(&t.high);
+                        t.high = join(t.m, "/high", 10);
+                        t.h = queue(&t.high, "d", 0);
+                        break;
+                }
+                assert_false(held(t.l));
+                assert_false(t.l->entity->yields);
+                if (what == 1)
+                        t.h = queue(&t.high, "d", 0);
+                let_pass(&t, NSEC_PER_MSEC);
+                assert_false(held(t.l));
+                three_done(&t);
+        }
+}
+
+int main(void) {
+        const struct CMUnitTest tests[] = {
+                        cmocka_unit_test(test_hints_before_it_is_due),
+                        cmocka_unit_test(test_hints_when_it_is_late),
+                        cmocka_unit_test(test_pauses_of_early_visits),
+                        cmocka_unit_test(test_pause_is_no_window),
+                        cmocka_unit_test(test_one_late_another_due),
+                        cmocka_unit_test(test_end_of_pause),
+                        cmocka_unit_test(test_joins_in_a_window),
+                        cmocka_unit_test(test_changes_in_a_pause),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
