@@ -5,8 +5,10 @@
  */
 
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "array.h"
 #include "conf-files.h"
@@ -37,6 +39,14 @@ static bool contains_name(const ConfFiles *f, const char *name) {
         return false;
 }
 
+static void report_dangling(const ConfContext *c, const char *path) {
+        char target[PATH_MAX];
+        ssize_t n = readlink(path, target, sizeof(target) - 1);
+        target[MAX(n, 0)] = '\0';
+        conf_report(c, CONF_ERROR, path, 0, -ENOLINK, "Not read, as it is a link to %s, where there is no file",
+                        n > 0 ? target : "a place");
+}
+
 /* Returns 1: read the file; 0: it only masks others; -ENOENT: it is gone; or another negative errno, which was
  * reported. */
 static int classify(const char *path, const ConfContext *c) {
@@ -45,7 +55,9 @@ static int classify(const char *path, const ConfContext *c) {
                 int r = negative_errno();
                 if (r == -ENOENT)
                         r = conf_missing_error(path);
-                if (r != -ENOENT)
+                if (r == -ENOLINK)
+                        report_dangling(c, path);
+                else if (r != -ENOENT)
                         conf_report(c, CONF_ERROR, path, 0, r, "Failed to look at the file: %s", strerror(-r));
                 return r;
         }
@@ -72,7 +84,7 @@ static int list_one(const char *dir, bool is_subdir, const char *suffix, const C
                 int r = directory_error(dir, is_subdir, negative_errno());
                 if (r == -ENOENT)
                         return 0;
-                conf_report(c, CONF_ERROR, dir, 0, r, "Failed to read the directory: %s", strerror(-r));
+                conf_report(c, CONF_ERROR, dir, 0, r, "Failed to read the directory: %s", conf_strerror(r));
                 return r;
         }
 

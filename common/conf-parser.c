@@ -251,6 +251,10 @@ int conf_missing_error(const char *path) {
         return stat(name, &st) < 0 ? -ENOLINK : -ENOENT;
 }
 
+const char *conf_strerror(int error) {
+        return error == -ENOLINK ? "A link leads to nothing" : strerror(-error);
+}
+
 int conf_file_kind(const struct stat *st) {
         if (S_ISCHR(st->st_mode) && st->st_rdev == makedev(1, 3))
                 return 0;
@@ -300,7 +304,7 @@ int conf_parse_file(const ConfContext *c, const char *path) {
                 r = conf_missing_error(path);
         if (r < 0) {
                 if (r != -ENOENT)
-                        conf_report(c, CONF_ERROR, path, 0, r, "Failed to read the file: %s", strerror(-r));
+                        conf_report(c, CONF_ERROR, path, 0, r, "Failed to read the file: %s", conf_strerror(r));
                 return r;
         }
         return parse_text(c, path, data, size);

@@ -112,6 +112,9 @@ int conf_parse_file(const ConfContext *c, const char *path);
 /* What a path's ENOENT means: -ENOENT, a name on it does not exist; -ENOLINK, a link on it leads to nothing. */
 int conf_missing_error(const char *path);
 
+/* What an error of reading means; strerror() says of ENOLINK that a link has been severed. */
+const char *conf_strerror(int error);
+
 /* Returns 1: a file to read; 0: /dev/null, which only masks; -EISDIR or -EBADF: no file that can be read. */
 int conf_file_kind(const struct stat *st);
 

@@ -103,7 +103,8 @@ BUS_CHANGE(method_reload, Manager *m, m) {
         int r = manager_reload(m, message);
         if (r < 0)
                 return sd_bus_error_setf(error, SD_BUS_ERROR_FAILED,
-                                "The configuration could not be read, everything stays as it was: %s", strerror(-r));
+                                "The configuration could not be read, everything stays as it was: %s",
+                                conf_strerror(r));
         return sd_bus_reply_method_return(message, NULL);
 }
 

@@ -31,7 +31,8 @@ void reload_report(Manager *m, unsigned n_problems, int error) {
         char text[128];
 
         if (error < 0)
-                (void) snprintf(text, sizeof(text), "The configuration could not be read again: %s", strerror(-error));
+                (void) snprintf(text, sizeof(text), "The configuration could not be read again: %s",
+                                conf_strerror(error));
         else
                 (void) snprintf(text, sizeof(text), "%u problem%s in the configuration, see the journal", n_problems,
                                 n_problems == 1 ? "" : "s");
@@ -72,7 +73,8 @@ int manager_reload(Manager *m, sd_bus_message *by) {
                 log_reloaded(m, by, n_problems);
         } else
                 log_event(LOG_ERR, MESSAGE_CONFIG_PROBLEM, LOG_FIELDS(.error = r),
-                                "Configuration could not be read again, everything stays as it was: %m");
+                                "Configuration could not be read again, everything stays as it was: %s",
+                                conf_strerror(r));
         char status[512];
         notify_ready(manager_status(m, status, sizeof(status)));
         return r;

@@ -262,7 +262,9 @@ class Life(unittest.TestCase):
             self.bus("call", *SCHEDULER, "Reload", status=1)
             reloaded()
             self.assertEqual(threshold(), 3)
-            self.assertIn("could not be read", self.bus("get-property", *SCHEDULER, "Degraded"))
+            self.assertIn(
+                "could not be read again: A link leads to nothing", self.bus("get-property", *SCHEDULER, "Degraded")
+            )
             drop_in.unlink()
 
             # A link to /dev/null counts as an empty file.
@@ -275,6 +277,7 @@ class Life(unittest.TestCase):
             self.assertEqual(client.do("run 3"), "ran")
         _, err = service.end()
         self.assertIn(f"{self.config}:2: Threshold=many is not auto or a whole number", err)
+        self.assertIn(f"{drop_in}: Not read, as it is a link to nowhere, where there is no file", err)
 
     def test_problem_at_the_start(self):
         self.config.write_text("[Scheduler]\nTreshold=3\n")

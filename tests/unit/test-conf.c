@@ -431,6 +431,8 @@ static void test_files_that_cannot_be_read(void **state) {
         assert_return_code(remove(other), errno);
         make_link("nowhere", "etc/d/30-dangling.conf");
         assert_int_equal(list(&w, found, sizeof(found)), -ENOLINK);
+        assert_non_null(strstr(w.log,
+                        "etc/d/30-dangling.conf:0 Not read, as it is a link to nowhere, where there is no file\n"));
         path_of(other, sizeof(other), "etc/d/30-dangling.conf");
         assert_return_code(remove(other), errno);
         path_of(fifo, sizeof(fifo), "etc/d/20-fifo.conf");
