@@ -6,12 +6,33 @@ import json
 import os
 import signal
 import sys
+import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../lib"))
 from harness import *
 
 LOW = {"XSCHED_PRIORITY": "-10"}
+
+
+class Lateness(threading.Thread):
+    """How late timers are at most, while the body runs: the lateness of this machine now."""
+
+    def __enter__(self):
+        self.most, self.over = 0, threading.Event()
+        self.start()
+        return self
+
+    def run(self):
+        due = time.monotonic()
+        while not self.over.is_set():
+            due = max(due + LEASE / 100, time.monotonic())
+            time.sleep(max(due - time.monotonic(), 0))
+            self.most = max(self.most, time.monotonic() - due)
+
+    def __exit__(self, *_):
+        self.over.set()
+        self.join()
 
 
 class VerdictCase(Case):
@@ -219,10 +240,12 @@ class Leases(VerdictCase):
     def test_stopped_service_frees_within_the_lease(self):
         p, _, path = self.held_program()
         self.service.freeze()
-        stopped = time.monotonic()
-        p.expect("tracked")
-        waited = time.monotonic() - stopped
-        self.assertLess(waited, 3 * LEASE)  # the lease, and some time for a loaded machine
+        with Lateness() as late:
+            stopped = time.monotonic()
+            p.expect("tracked")
+            waited = time.monotonic() - stopped
+        # The lease, and what three wake-ups may take: of the gate, of who reads the client's line, and one more.
+        self.assertLess(waited, 1.25 * LEASE + 3 * late.most, f"timers were late by {late.most} s")
         p.ask("complete 0")
         self.service.thaw()
         self.assertGreaterEqual(self.get("LeaseExpired", path, CLIENT), 1)
