@@ -134,6 +134,39 @@ static void test_hints_when_it_is_late(void **state) {
         three_done(&t);
 }
 
+/* The same, within one gap. */
+static void test_hint_after_the_window(void **state) {
+        for (uint64_t ahead_ns = NSEC_PER_MSEC; ahead_ns < PERIOD_NS / 2; ahead_ns += NSEC_PER_MSEC) {
+                Three t = three_make();
+                uint64_t due = visit_regularly(&t, FORECAST_GAPS + 1, PERIOD_NS), since = now_ns();
+
+                t.d->costs.hold_ns = PERIOD_NS;
+                t.yielded_ns = 0;
+                pass_until(&t, due);
+                hint(&t, t.h, due + ahead_ns);
+                pass_until(&t, due + ahead_ns + FORECAST_HINT_NS);
+                assert_at_most_a_tenth(&t, since, 0);
+                three_done(&t);
+        }
+}
+
+/* One that comes before its hint has used up no more than until then: its next hint counts. */
+static void test_earlier_than_hinted(void **state) {
+        Three t = three_make();
+
+        work(&t, t.h, WORK_NS);
+        hint(&t, t.h, now_ns() + NSEC_PER_SEC);
+        assert_true(t.h->entity->forecast.hinted_at > 0);
+        let_pass(&t, 20 * NSEC_PER_MSEC);
+        work(&t, t.h, WORK_NS);
+        uint64_t at = now_ns() + 20 * NSEC_PER_MSEC;
+        hint(&t, t.h, at);
+        assert_int_equal(t.h->entity->forecast.hinted_at, at);
+        pass_until(&t, at);
+        assert_true(held(t.l));
+        three_done(&t);
+}
+
 /* One that comes early has no more time for pauses than one that comes when it is due. */
 static void test_pauses_of_early_visits(void **state) {
         const uint64_t period_ns = NSEC_PER_SEC, pause_ns = 470 * NSEC_PER_USEC;
@@ -337,6 +370,8 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                         cmocka_unit_test(test_hints_before_it_is_due),
                         cmocka_unit_test(test_hints_when_it_is_late),
+                        cmocka_unit_test(test_hint_after_the_window),
+                        cmocka_unit_test(test_earlier_than_hinted),
                         cmocka_unit_test(test_pauses_of_early_visits),
                         cmocka_unit_test(test_pause_is_no_window),
                         cmocka_unit_test(test_one_late_another_due),
