@@ -128,6 +128,19 @@ void drain(Queue *q) {
         arbiter_flush(q->manager);
 }
 
+void set_costs(Queue *q, uint64_t hold_ns, uint64_t release_ns) {
+        const PolicyParty party = entity_party(q->entity);
+        CostVotes *v = &q->device->votes;
+
+        costs_vote_put(v, q->vote);
+        assert_int_equal(costs_vote_get(v, &party, &q->vote), 0);
+        costs_vote_learn(v, q->vote, true, hold_ns, hold_ns, now_ns());
+        costs_vote_learn(v, q->vote, false, release_ns, release_ns, now_ns());
+        q->device->costs = costs_votes(v);
+        device_touch(q->device);
+        arbiter_flush(q->manager);
+}
+
 bool held(const Queue *q) {
         bool hold = atomic_load(&q->page_slot->verdict) & PAGE_VERDICT_HOLD;
 

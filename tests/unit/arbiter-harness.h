@@ -36,6 +36,8 @@ bool finish_in_turn(Queue *q);
 
 /* The held queue's launches in flight end, and its thread waits at the gate with the next one. */
 void drain(Queue *q);
+/* Sets the device's costs as the queue's client reports them, whatever was learned of its owner before. */
+void set_costs(Queue *q, uint64_t hold_ns, uint64_t release_ns);
 /* The user's count of `what`. */
 unsigned user_count(const Manager *m, uid_t uid, UserCount what);
 /* Whether the gate holds the queue's launches. */

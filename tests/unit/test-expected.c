@@ -69,20 +69,6 @@ static void two_done(Two *t) {
 
 /* --- launches in flight --- */
 
-/* Sets what it costs to take the low one off, as it reports it. */
-static void set_costs(const Two *t, uint64_t hold_ns) {
-        const PolicyParty party = entity_party(t->l->entity);
-        CostVotes *v = &t->d->votes;
-
-        costs_vote_put(v, t->l->vote);
-        assert_int_equal(costs_vote_get(v, &party, &t->l->vote), 0);
-        costs_vote_learn(v, t->l->vote, true, hold_ns, hold_ns, now_ns());
-        costs_vote_learn(v, t->l->vote, false, RELEASE_NS, RELEASE_NS, now_ns());
-        t->d->costs = costs_votes(v);
-        device_touch(t->d);
-        arbiter_flush(t->m);
-}
-
 /* An earlier window took so much longer than usual. */
 static void set_slowest(const Two *t, uint64_t ns) {
         let_pass(t, t->due - PERIOD_NS / 2 - now_ns());
@@ -132,7 +118,7 @@ static void assert_about(uint64_t ns, uint64_t wanted_ns) {
 static void test_at_once(void **state) {
         Two t = two_make();
 
-        set_costs(&t, HOLD_NS);
+        set_costs(t.l, HOLD_NS, RELEASE_NS);
         Opening o = await_visit(&t, 100 * NSEC_PER_USEC, UINT64_MAX / 2);
         assert_about(o.held_ns, CAREFUL_NS + FORECAST_MARGIN_NS);
         assert_about(o.off_ns, o.held_ns);
@@ -144,7 +130,7 @@ static void test_in_time(void **state) {
         const uint64_t spare_ns = 400 * NSEC_PER_USEC;
         Two t = two_make();
 
-        set_costs(&t, HOLD_NS);
+        set_costs(t.l, HOLD_NS, RELEASE_NS);
         set_slowest(&t, CAREFUL_NS + spare_ns);
         Opening o = await_visit(&t, 300 * NSEC_PER_USEC, UINT64_MAX / 2);
         assert_about(o.held_ns, CAREFUL_NS + spare_ns + FORECAST_MARGIN_NS);
@@ -165,7 +151,7 @@ static void test_in_time(void **state) {
 static void test_too_slow(void **state) {
         Two t = two_make();
 
-        set_costs(&t, 2 * PERIOD_NS / FORECAST_PART);
+        set_costs(t.l, 2 * PERIOD_NS / FORECAST_PART, RELEASE_NS);
         Opening o = await_visit(&t, NSEC_PER_MSEC, UINT64_MAX / 2);
         assert_in_range(o.held_ns, NSEC_PER_MSEC, PERIOD_NS / FORECAST_PART);
         assert_int_equal(o.off_ns, 0);
@@ -232,7 +218,7 @@ static void test_stays_off(void **state) {
         PageSlot *s;
         Two t = two_make();
 
-        set_costs(&t, HOLD_NS);
+        set_costs(t.l, HOLD_NS, RELEASE_NS);
         s = t.l->page_slot;
         for (unsigned i = 0; i < 2; i++) {
                 atomic_store(&s->mean_ns, 100 * NSEC_PER_USEC);

@@ -219,19 +219,6 @@ static void test_pause_is_no_window(void **state) {
         three_done(&t);
 }
 
-static void set_costs(const Three *t, uint64_t hold_ns, uint64_t release_ns) {
-        const PolicyParty party = entity_party(t->l->entity);
-        CostVotes *v = &t->d->votes;
-
-        costs_vote_put(v, t->l->vote);
-        assert_int_equal(costs_vote_get(v, &party, &t->l->vote), 0);
-        costs_vote_learn(v, t->l->vote, true, hold_ns, hold_ns, now_ns());
-        costs_vote_learn(v, t->l->vote, false, release_ns, release_ns, now_ns());
-        t->d->costs = costs_votes(v);
-        device_touch(t->d);
-        arbiter_flush(t->m);
-}
-
 /* One that is late does not hide another that is expected: the device is free for it in time. */
 static void test_one_late_another_due(void **state) {
         const uint64_t hold_ns = 800 * NSEC_PER_USEC;
@@ -245,7 +232,7 @@ static void test_one_late_another_due(void **state) {
                 pass_until(&t, due + 2 * NSEC_PER_MSEC);
                 work(&t, t.o, WORK_NS);
         }
-        set_costs(&t, hold_ns, 10 * NSEC_PER_MSEC);
+        set_costs(t.l, hold_ns, 10 * NSEC_PER_MSEC);
         pass_until(&t, due - 5 * NSEC_PER_MSEC);
         atomic_store(&s->mean_ns, 100 * NSEC_PER_USEC);
         /* The low one begins to launch in the first window only. */

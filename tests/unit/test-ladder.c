@@ -82,16 +82,8 @@ static void obey(Queue *q, uint32_t wake_ns, uint32_t call_ns) {
         atomic_store(&q->page_slot->applied, word);
 }
 
-/* Sets the device's costs as the low tenant's reports. */
-static void set_costs(Two *t, uint64_t hold_ns, uint64_t release_ns) {
-        const PolicyParty party = entity_party(t->l->entity);
-        CostVotes *v = &t->d->votes;
-
-        costs_vote_put(v, t->l->vote);
-        assert_int_equal(costs_vote_get(v, &party, &t->l->vote), 0);
-        costs_vote_learn(v, t->l->vote, true, hold_ns, hold_ns, now_ns());
-        costs_vote_learn(v, t->l->vote, false, release_ns, release_ns, now_ns());
-        t->d->costs = costs_votes(v);
+static void set_low_costs(Two *t, uint64_t hold_ns, uint64_t release_ns) {
+        set_costs(t->l, hold_ns, release_ns);
         assert_int_equal(t->d->costs.hold_ns, hold_ns);
         assert_int_equal(t->d->costs.release_ns, release_ns);
 }
@@ -121,7 +113,7 @@ static void test_adaptive(void **state) {
                         assert_int_equal(device_configure(t.d, &s), 0);
                         assert_true(t.d->tuning.adaptive);
                         t.d->tuning.adaptive = adaptive;
-                        set_costs(&t, NSEC_PER_SEC, NSEC_PER_SEC);
+                        set_low_costs(&t, NSEC_PER_SEC, NSEC_PER_SEC);
                         keep_busy(t.l, 2, 1000);
                         begin(t.h);
                         assert_true(held(t.l));
@@ -155,7 +147,7 @@ static void test_level_by_cost(void **state) {
         assert_int_equal(t.d->costs.release_ns, 0);
 
         /* A queue that drains sooner than that is held at the gate alone, without an order to its driver. */
-        set_costs(&t, 50 * NSEC_PER_MSEC, 50 * NSEC_PER_MSEC);
+        set_low_costs(&t, 50 * NSEC_PER_MSEC, 50 * NSEC_PER_MSEC);
         obey(t.l, 1000, 1000);
         begin(t.h);
         assert_true(held(t.l));
@@ -169,7 +161,7 @@ static void test_level_by_cost(void **state) {
 static void test_review(void **state) {
         Two t = two_make("gfx90a", LEVEL_DEQUEUE);
 
-        set_costs(&t, 10 * NSEC_PER_MSEC, 10 * NSEC_PER_MSEC);
+        set_low_costs(&t, 10 * NSEC_PER_MSEC, 10 * NSEC_PER_MSEC);
         keep_busy(t.l, 1, 1000);
         begin(t.h);
         assert_int_equal(level(t.l), LEVEL_GATE);
@@ -401,7 +393,7 @@ static void test_lies(void **state) {
         Two t = two_make("gfx90a", LEVEL_INTERRUPT);
 
         keep_busy(t.l, 16, NSEC_PER_MSEC);
-        set_costs(&t, 100 * NSEC_PER_USEC, 100 * NSEC_PER_USEC);
+        set_low_costs(&t, 100 * NSEC_PER_USEC, 100 * NSEC_PER_USEC);
         for (unsigned i = 0; i < 3; i++) {
                 Costs costs = t.d->costs;
                 begin(t.h);
@@ -445,7 +437,7 @@ static void test_what_flies(void **state) {
         Two t = two_make("gfx90a", LEVEL_INTERRUPT);
 
         keep_busy(t.l, 1, 300 * NSEC_PER_USEC);
-        set_costs(&t, NSEC_PER_MSEC, NSEC_PER_MSEC);
+        set_low_costs(&t, NSEC_PER_MSEC, NSEC_PER_MSEC);
         begin(t.h);
         assert_int_equal(level(t.l), LEVEL_GATE);
         let_go(&t);
