@@ -59,7 +59,7 @@ static bool may_say(Audit *a, int level) {
 
 /* --- what --- */
 
-static LogFields fields_of(Audit *a, const AuditObject *o) {
+static LogFields fields_of(const Audit *a, const AuditObject *o) {
         LogFields f = o->fields;
 
         f.caller = &a->caller;

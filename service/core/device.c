@@ -21,6 +21,7 @@
 #include "share.h"
 #include "tally.h"
 #include "tape/feed.h"
+#include "turn.h"
 #include "usage.h"
 #include "user.h"
 #include "walk.h"
@@ -397,7 +398,7 @@ static void device_set_tuning(Device *d, const DeviceTuning *tuning) {
         DL_FOREACH2(d->entities, e, device_next) {
                 Queue *q;
                 ladder_resolve(e);
-                ladder_reconsider(e);
+                entity_reconsider(e);
                 DL_FOREACH2(e->queues, q, entity_next)
                         queue_review_unheld(q);
         }

@@ -303,7 +303,7 @@ void entity_take_queue(Entity *e, Queue *q) {
                 DL_APPEND2(e->queues, q, entity_prev, entity_next);
                 e->n_queues++;
                 q->entity = e;
-                ladder_reconsider(e);
+                entity_reconsider(e);
                 tail_join(q);
                 entity_update_queue(q);
                 device_touch(e->device);
@@ -326,7 +326,7 @@ void entity_configure(Entity *e, const PolicySettings *settings) {
         if (reach) {
                 ladder_resolve(e);
                 e->gang = GANG_NONE; /* until the device's next turn decides */
-                ladder_reconsider(e);
+                entity_reconsider(e);
                 device_sync(e->device);
         }
         if (!e->policy)

@@ -9,7 +9,6 @@
 #include <utlist.h>
 
 #include "entity.h"
-#include "ladder.h"
 #include "queue.h"
 #include "turn.h"
 
@@ -310,7 +309,7 @@ static bool entity_yield(Entity *e, bool anew) {
         /* One that is held already, for another reason. What is off the device stays off: it is not let go for a
          * pause. */
         if (yields && (changed || anew) && e->choice.level < LEVEL_DEQUEUE)
-                ladder_reconsider(e);
+                entity_reconsider(e);
         if (changed)
                 entity_words_changed(e);
         return yields;

@@ -282,15 +282,6 @@ void ladder_ready_while_held(Queue *q) {
         entity_review_by(e, e->review_at);
 }
 
-void ladder_reconsider(Entity *e) {
-        if (e->held_since == 0)
-                return;
-        e->review_at = 0;
-        e->looks_at_flights = false;
-        entity_review_by(e, 0);
-        device_touch(e->device);
-}
-
 bool ladder_review(Entity *e, uint64_t now) {
         if (e->held_since == 0 || now < e->review_at)
                 return false;

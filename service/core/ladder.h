@@ -49,9 +49,6 @@ void ladder_set_held(Entity *e, bool held, uint64_t now);
 /* Called when a queue of a held entity has launches in flight that it did not have before. */
 void ladder_ready_while_held(Queue *q);
 
-/* Called when anything but time that the choice depends on has changed. */
-void ladder_reconsider(Entity *e);
-
 /* Called at Entity.review_at: chooses again. Returns whether the choice changed. */
 bool ladder_review(Entity *e, uint64_t now);
 

@@ -41,6 +41,15 @@ void entity_review_by(Entity *e, uint64_t at) {
         DL_APPEND2(d->reviewed, e, reviewed_prev, reviewed_next);
 }
 
+void entity_reconsider(Entity *e) {
+        if (e->held_since == 0)
+                return;
+        e->review_at = 0;
+        e->looks_at_flights = false;
+        entity_review_by(e, 0);
+        device_touch(e->device);
+}
+
 void turn_look(Manager *m) {
         const Wakes *w = &m->wakes;
 

@@ -46,6 +46,10 @@ static inline void device_note_cause(Device *d, uint64_t at) {
 /* Has the entity looked at by device_review() in the first turn from then on. */
 void entity_review_by(Entity *e, uint64_t at);
 
+/* Called when anything but time has changed that the choice depends on how far its hold reaches (ladder.h): it is made
+ * anew in the next turn. */
+void entity_reconsider(Entity *e);
+
 /* Called when the words of the entity's slots may have changed. */
 void entity_words_changed(Entity *e);
 

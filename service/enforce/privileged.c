@@ -150,7 +150,7 @@ static void choose_anew(Client *c) {
                 if (!q)
                         continue;
                 if (q->entity)
-                        ladder_reconsider(q->entity);
+                        entity_reconsider(q->entity);
                 device_sync(q->device);
         }
 }

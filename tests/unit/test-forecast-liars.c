@@ -79,6 +79,15 @@ static uint64_t visit_regularly(Three *t, unsigned n, uint64_t period_ns) {
         return due;
 }
 
+/* The visitor has a period, and its windows are as long as they may be. Returns when the next visit is due. */
+static uint64_t begin_with_wide_windows(Three *t) {
+        uint64_t due = visit_regularly(t, FORECAST_GAPS + 1, PERIOD_NS);
+
+        t->d->costs.hold_ns = PERIOD_NS;
+        t->yielded_ns = 0;
+        return due;
+}
+
 static void hint(Three *t, Queue *q, uint64_t at) {
         atomic_store(&q->page_slot->expected_ns, at);
         page_mark_dirty(q->client->page.header, q->slot);
@@ -95,11 +104,9 @@ static void assert_at_most_a_tenth(const Three *t, uint64_t since, uint64_t own_
 /* Hints and a period have one tenth together: hints before the period's window. */
 static void test_hints_before_it_is_due(void **state) {
         Three t = three_make();
-        uint64_t due = visit_regularly(&t, FORECAST_GAPS + 1, PERIOD_NS), since = now_ns();
+        uint64_t due = begin_with_wide_windows(&t), since = now_ns();
         const unsigned n = 40;
 
-        t.d->costs.hold_ns = PERIOD_NS;
-        t.yielded_ns = 0;
         for (unsigned i = 0; i < n; i++, due += PERIOD_NS) {
                 pass_until(&t, due - PERIOD_NS + 2 * NSEC_PER_MSEC);
                 hint(&t, t.h, due - PERIOD_NS + 14 * NSEC_PER_MSEC);
@@ -113,11 +120,9 @@ static void test_hints_before_it_is_due(void **state) {
 /* Hints after the period's window has begun. */
 static void test_hints_when_it_is_late(void **state) {
         Three t = three_make();
-        uint64_t due = visit_regularly(&t, FORECAST_GAPS + 1, PERIOD_NS), since = now_ns();
+        uint64_t due = begin_with_wide_windows(&t), since = now_ns();
         const unsigned n = 40;
 
-        t.d->costs.hold_ns = PERIOD_NS;
-        t.yielded_ns = 0;
         for (unsigned i = 0; i < n; i++, due += PERIOD_NS) {
                 /* Each third visit is left out. */
                 if (i % 3 == 0) {
@@ -138,10 +143,8 @@ static void test_hints_when_it_is_late(void **state) {
 static void test_hint_after_the_window(void **state) {
         for (uint64_t ahead_ns = NSEC_PER_MSEC; ahead_ns < PERIOD_NS / 2; ahead_ns += NSEC_PER_MSEC) {
                 Three t = three_make();
-                uint64_t due = visit_regularly(&t, FORECAST_GAPS + 1, PERIOD_NS), since = now_ns();
+                uint64_t due = begin_with_wide_windows(&t), since = now_ns();
 
-                t.d->costs.hold_ns = PERIOD_NS;
-                t.yielded_ns = 0;
                 pass_until(&t, due);
                 hint(&t, t.h, due + ahead_ns);
                 pass_until(&t, due + ahead_ns + FORECAST_HINT_NS);
