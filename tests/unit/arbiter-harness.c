@@ -85,13 +85,18 @@ void leave(Process *p) {
         arbiter_flush(m);
 }
 
-Queue *queue(Process *p, const char *device, int hint) {
-        const QueueParameters parameters = {.device = device, .backend = "test", .priority_hint = hint};
+Queue *queue_with(Process *p, const QueueParameters *parameters) {
         Queue *q;
 
-        assert_int_equal(queue_new(p->client, &parameters, &q), 0);
+        assert_int_equal(queue_new(p->client, parameters, &q), 0);
         arbiter_flush(p->client->manager);
         return q;
+}
+
+Queue *queue(Process *p, const char *device, int hint) {
+        const QueueParameters parameters = {.device = device, .backend = "test", .priority_hint = hint};
+
+        return queue_with(p, &parameters);
 }
 
 static bool hear(Queue *q, bool edge) {
@@ -221,4 +226,22 @@ unsigned user_count(const Manager *m, uid_t uid, UserCount what) {
         const User *u = user_find(m, uid);
 
         return u ? u->n[what] : 0;
+}
+
+Two two_make(int low_priority, const QueueParameters *h, const QueueParameters *l) {
+        Two t = {.m = manager_make()};
+
+        t.high = join(t.m, "/high", 10);
+        t.low = join(t.m, "/low", low_priority);
+        t.h = h ? queue_with(&t.high, h) : queue(&t.high, "d", 0);
+        t.l = l ? queue_with(&t.low, l) : queue(&t.low, "d", 0);
+        t.d = device_find(t.m, "d");
+        return t;
+}
+
+void two_done(Two *t) {
+        check(t->m);
+        leave(&t->high);
+        leave(&t->low);
+        manager_free(t->m);
 }

@@ -27,6 +27,7 @@ Process join_as(Manager *m, const char *cgroup, int priority, uid_t uid);
 void leave(Process *p);
 void release(Queue *q);
 Queue *queue(Process *p, const char *device, int hint);
+Queue *queue_with(Process *p, const QueueParameters *parameters);
 /* The calls that a shim makes before and after one launch. */
 void begin(Queue *q);
 void finish(Queue *q);
@@ -45,3 +46,17 @@ bool held(const Queue *q);
 uint32_t watch(const Queue *q);
 /* Checks that the manager's counts agree with its objects. */
 void check(Manager *m);
+
+/* A tenant of priority 10, and one that is usually lower, in groups of their own, with a queue each on the device "d"
+ */
+typedef struct Two {
+        Manager *m;
+        Process high, low;
+        Queue *h, *l;
+        Device *d;
+        uint64_t due; /* when the test makes the next visit */
+} Two;
+
+/* NULL: a queue as queue() makes it. */
+Two two_make(int low_priority, const QueueParameters *h, const QueueParameters *l);
+void two_done(Two *t);

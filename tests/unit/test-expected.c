@@ -17,15 +17,6 @@
 #define RELEASE_NS (400 * NSEC_PER_USEC)
 #define CAREFUL_NS (HOLD_NS + HOLD_NS / 4)
 
-/* A high tenant that makes visits, and a low one whose driver has all levels. */
-typedef struct Two {
-        Manager *m;
-        Process high, low;
-        Queue *h, *l;
-        Device *d;
-        uint64_t due; /* the next visit */
-} Two;
-
 static void let_pass(const Two *t, uint64_t ns) {
         for (uint64_t end = now_ns() + ns; now_ns() < end;) {
                 own_clock_pass(STEP_NS);
@@ -41,16 +32,11 @@ static void visit(Two *t) {
         t->due += PERIOD_NS;
 }
 
-static Two two_make(void) {
+/* A high tenant that makes visits, and a low one whose driver has all levels. */
+static Two visitor_make(void) {
         const QueueParameters low = {.device = "d", .backend = "kfd", .level = LEVEL_INTERRUPT};
-        Two t = {.m = manager_make()};
+        Two t = two_make(0, NULL, &low);
 
-        t.high = join(t.m, "/high", 10);
-        t.low = join(t.m, "/low", 0);
-        t.h = queue(&t.high, "d", 0);
-        assert_int_equal(queue_new(t.low.client, &low, &t.l), 0);
-        arbiter_flush(t.m);
-        t.d = device_find(t.m, "d");
         t.due = now_ns();
         begin(t.l);
         for (unsigned i = 0; i < FORECAST_GAPS + 1; i++) {
@@ -58,13 +44,6 @@ static Two two_make(void) {
                 visit(&t);
         }
         return t;
-}
-
-static void two_done(Two *t) {
-        check(t->m);
-        leave(&t->high);
-        leave(&t->low);
-        manager_free(t->m);
 }
 
 /* --- launches in flight --- */
@@ -116,7 +95,7 @@ static void assert_about(uint64_t ns, uint64_t wanted_ns) {
 
 /* A window that leaves no time to wait: what runs is taken off at once, however soon it seems to end. */
 static void test_at_once(void **state) {
-        Two t = two_make();
+        Two t = visitor_make();
 
         set_costs(t.l, HOLD_NS, RELEASE_NS);
         Opening o = await_visit(&t, 100 * NSEC_PER_USEC, UINT64_MAX / 2);
@@ -128,7 +107,7 @@ static void test_at_once(void **state) {
 /* A window that is longer than that: launches that should end soon may do so, for as long as there is time. */
 static void test_in_time(void **state) {
         const uint64_t spare_ns = 400 * NSEC_PER_USEC;
-        Two t = two_make();
+        Two t = visitor_make();
 
         set_costs(t.l, HOLD_NS, RELEASE_NS);
         set_slowest(&t, CAREFUL_NS + spare_ns);
@@ -149,7 +128,7 @@ static void test_in_time(void **state) {
 
 /* Where taking off takes longer than a window may, it would not help the visit: the cheaper way is taken. */
 static void test_too_slow(void **state) {
-        Two t = two_make();
+        Two t = visitor_make();
 
         set_costs(t.l, 2 * PERIOD_NS / FORECAST_PART, RELEASE_NS);
         Opening o = await_visit(&t, NSEC_PER_MSEC, UINT64_MAX / 2);
@@ -191,7 +170,7 @@ static uint64_t visit_and_keep(Two *t) {
 
 static void test_pauses(void **state) {
         const uint64_t pause_ns = 100 * NSEC_PER_USEC;
-        Two t = two_make();
+        Two t = visitor_make();
 
         /* A job that makes one launch a visit: nobody waits. */
         assert_in_range(visit_and_keep(&t), 0, STEP_NS);
@@ -216,7 +195,7 @@ static void test_pauses(void **state) {
 /* What was taken off for a visit is not let go in its pause, however soon it seems to end. */
 static void test_stays_off(void **state) {
         PageSlot *s;
-        Two t = two_make();
+        Two t = visitor_make();
 
         set_costs(t.l, HOLD_NS, RELEASE_NS);
         s = t.l->page_slot;
@@ -250,7 +229,7 @@ static uint64_t yields_until(const Two *t, uint64_t at) {
 /* However many pauses a visit has, they and the window cost no more than a window may. */
 static void test_many_pauses(void **state) {
         const uint64_t pause_ns = 300 * NSEC_PER_USEC, part_ns = PERIOD_NS / FORECAST_PAUSE_PART;
-        Two t = two_make();
+        Two t = visitor_make();
 
         t.d->costs.hold_ns = PERIOD_NS;
         for (unsigned visits = 0; visits < 5; visits++) {
@@ -273,7 +252,7 @@ static void test_many_pauses(void **state) {
 
 /* Irregular visits have no pauses: nobody is expected. */
 static void test_irregular(void **state) {
-        Two t = two_make();
+        Two t = visitor_make();
 
         (void) visit_with_pause(&t, 100 * NSEC_PER_USEC);
         for (unsigned i = 0; i < 2 * FORECAST_GAPS; i++) {

@@ -31,8 +31,7 @@ static Three three_make(void) {
         t.low = join(t.m, "/low", 0);
         t.h = queue(&t.high, "d", 0);
         t.o = queue(&t.other, "d", 0);
-        assert_int_equal(queue_new(t.low.client, &low, &t.l), 0);
-        arbiter_flush(t.m);
+        t.l = queue_with(&t.low, &low);
         t.d = device_find(t.m, "d");
         begin(t.l);
         return t;

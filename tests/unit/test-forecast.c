@@ -47,30 +47,11 @@ static void test_periods(void **state) {
                 assert_false(forecast_learn(&f, (5 + i * 7 % 16) * NSEC_PER_MSEC, &period, &spread));
 }
 
-typedef struct Two {
-        Manager *m;
-        Process high, low;
-        Queue *h, *l;
-        Device *d;
-} Two;
+static Two busy_make(int low_priority) {
+        Two t = two_make(low_priority, NULL, NULL);
 
-static Two two_make(int low) {
-        Two t = {.m = manager_make()};
-
-        t.high = join(t.m, "/high", 10);
-        t.low = join(t.m, "/low", low);
-        t.h = queue(&t.high, "d", 0);
-        t.l = queue(&t.low, "d", 0);
-        t.d = device_find(t.m, "d");
         begin(t.l);
         return t;
-}
-
-static void two_done(Two *t) {
-        check(t->m);
-        leave(&t->high);
-        leave(&t->low);
-        manager_free(t->m);
 }
 
 /* Passes time from one timer of the service to the next, until `at`. Returns since when the low one is held, 0: it is
@@ -109,7 +90,7 @@ static uint64_t visit_regularly(const Two *t, unsigned n) {
 }
 
 static void test_window(void **state) {
-        Two t = two_make(0);
+        Two t = busy_make(0);
         uint64_t due = visit_regularly(&t, FORECAST_GAPS + 1);
 
         assert_int_equal(pass_until(&t, due - 5 * NSEC_PER_MSEC), 0);
@@ -135,7 +116,7 @@ static void test_window(void **state) {
 
 /* An entity that is late is waited for. After that it is expected by its beat, and a period later. */
 static void test_late_once(void **state) {
-        Two t = two_make(0);
+        Two t = busy_make(0);
 
         for (unsigned by_beat = 0; by_beat < 2; by_beat++) {
                 uint64_t due = visit_regularly(&t, FORECAST_GAPS + 2), late = due + NSEC_PER_MSEC;
@@ -152,7 +133,7 @@ static void test_late_once(void **state) {
 
 /* An entity that takes long to stop is stopped earlier, and at the bound if that is not early enough. */
 static void test_lead(void **state) {
-        Two t = two_make(0);
+        Two t = busy_make(0);
         uint64_t due = visit_regularly(&t, FORECAST_GAPS + 1);
 
         t.d->costs.hold_ns = 1 * NSEC_PER_MSEC;
@@ -196,7 +177,7 @@ static uint64_t visit_behind(const Two *t, uint64_t due, uint64_t drain_ns) {
 
 /* The launches in flight have ended when the expected entity comes, unless that takes too much of a period. */
 static void test_launches_in_flight(void **state) {
-        Two t = two_make(0);
+        Two t = busy_make(0);
         uint64_t due = visit_regularly(&t, FORECAST_GAPS + 1), drain_ns = 700 * NSEC_PER_USEC, short_ns = drain_ns / 7;
         uint64_t plain = visit_behind(&t, due, drain_ns);
 
@@ -250,7 +231,7 @@ static void stopped(const Two *t, uint64_t ordered_at, uint64_t took_ns) {
 /* What frees the device in a window took longer than usual, by a late service and a slow process: the next windows
  * begin so much earlier. */
 static void test_slow_opening(void **state) {
-        Two t = two_make(0);
+        Two t = busy_make(0);
         uint64_t hold_ns = 400 * NSEC_PER_USEC, plain = hold_ns + hold_ns / 4, late_ns = 200 * NSEC_PER_USEC;
         uint64_t due = visit_regularly(&t, FORECAST_GAPS + 1);
         const Openings *o = &t.d->openings;
@@ -281,7 +262,7 @@ static void test_slow_opening(void **state) {
 
 /* A visit may consist of many small launches. */
 static void test_visits_of_many_launches(void **state) {
-        Two t = two_make(0);
+        Two t = busy_make(0);
         uint64_t due = now_ns();
 
         for (unsigned i = 0; i <= FORECAST_GAPS; i++, due += PERIOD_NS) {
@@ -298,7 +279,7 @@ static void test_visits_of_many_launches(void **state) {
 /* A stream of launches is one visit, however long it is: nothing is due while it goes on, and its begin has a period.
  */
 static void test_streams(void **state) {
-        Two t = two_make(0);
+        Two t = busy_make(0);
         uint64_t due = now_ns();
 
         for (unsigned i = 0; i <= 2 * FORECAST_GAPS; i++, due += PERIOD_NS) {
@@ -328,7 +309,7 @@ static void expect(const Two *t, uint64_t at) {
 }
 
 static void test_hint(void **state) {
-        Two t = two_make(0);
+        Two t = busy_make(0);
 
         visit(&t);
         uint64_t at = now_ns() + 50 * NSEC_PER_MSEC;
@@ -364,7 +345,7 @@ static void test_hint(void **state) {
 
 /* A client that hints all the time but never launches costs others at most a tenth of their time. */
 static void test_hints_that_lie(void **state) {
-        Two t = two_make(0);
+        Two t = busy_make(0);
         unsigned n = 0, n_held = 0;
 
         visit(&t);
@@ -384,7 +365,7 @@ static void test_hints_that_lie(void **state) {
 }
 
 static void test_nobody_else_yields(void **state) {
-        Two t = two_make(10);
+        Two t = busy_make(10);
         uint64_t due = now_ns();
 
         /* Equals are not held for each other. */
@@ -404,7 +385,7 @@ static void test_nobody_else_yields(void **state) {
 }
 
 static void test_linger_turns_it_off(void **state) {
-        Two t = two_make(0);
+        Two t = busy_make(0);
         DeviceSettings s = DEVICE_SETTINGS_NULL;
 
         assert_int_equal(device_settings_set(&s, device_key_find("LingerUSec"), 0), 0);
@@ -416,7 +397,7 @@ static void test_linger_turns_it_off(void **state) {
 }
 
 static void test_who_goes_is_forgotten(void **state) {
-        Two t = two_make(0);
+        Two t = busy_make(0);
         uint64_t due = visit_regularly(&t, FORECAST_GAPS + 1);
 
         assert_non_null(t.d->forecasts);
@@ -450,7 +431,7 @@ static void test_floor(void **state) {
         const uint64_t run_ns = 1 * NSEC_PER_MSEC;
 
         for (uint64_t starve_ns = 4 * NSEC_PER_MSEC; starve_ns < PERIOD_NS; starve_ns += 600 * NSEC_PER_USEC) {
-                Two t = two_make(0);
+                Two t = busy_make(0);
                 Process mid = join(t.m, "/mid", 5);
                 DeviceSettings s = DEVICE_SETTINGS_NULL;
 
@@ -467,7 +448,7 @@ static void test_floor(void **state) {
 
 /* Of equals nobody yields, so nothing is due for them, until there is one below them. */
 static void test_equals(void **state) {
-        Two t = two_make(10);
+        Two t = busy_make(10);
         uint64_t due = now_ns();
 
         for (unsigned i = 0; i < 2 * FORECAST_GAPS; i++, due += PERIOD_NS) {

@@ -10,43 +10,25 @@
 #include "service/core/ladder.h"
 #include "tests/unit/arbiter-harness.h"
 
-static Queue *kfd_queue(Process *p, const char *name, uint32_t level_) {
-        const QueueParameters parameters = {.device = "d",
+static QueueParameters kfd_parameters(const char *name, uint32_t level_) {
+        return (QueueParameters){.device = "d",
                         .device_name = name,
                         .backend = "kfd",
                         .level = level_,
                         .mes = ladder_name_has_mes("kfd", name)};
-        Queue *q;
-
-        assert_int_equal(queue_new(p->client, &parameters, &q), 0);
-        arbiter_flush(p->client->manager);
-        return q;
 }
 
-/* A high and a low tenant; the low one's driver has all levels. */
-typedef struct Two {
-        Manager *m;
-        Process high, low;
-        Queue *h, *l;
-        Device *d;
-} Two;
+static Queue *kfd_queue(Process *p, const char *name, uint32_t level_) {
+        const QueueParameters parameters = kfd_parameters(name, level_);
 
-static Two two_make(const char *name, uint32_t level_) {
-        Two t = {.m = manager_make()};
-
-        t.high = join(t.m, "/high", 10);
-        t.low = join(t.m, "/low", 0);
-        t.h = kfd_queue(&t.high, name, level_);
-        t.l = kfd_queue(&t.low, name, level_);
-        t.d = device_find(t.m, "d");
-        return t;
+        return queue_with(p, &parameters);
 }
 
-static void two_done(Two *t) {
-        check(t->m);
-        leave(&t->high);
-        leave(&t->low);
-        manager_free(t->m);
+/* A high and a low tenant, whose drivers have the levels up to this. */
+static Two kfd_make(const char *name, uint32_t level_) {
+        const QueueParameters parameters = kfd_parameters(name, level_);
+
+        return two_make(0, &parameters, &parameters);
 }
 
 static uint32_t level(const Queue *q) {
@@ -107,7 +89,7 @@ static void test_adaptive(void **state) {
         for (size_t i = 0; i < ELEMENTSOF(policies); i++)
                 for (unsigned adaptive = 0; adaptive < 2; adaptive++) {
                         DeviceSettings s = DEVICE_SETTINGS_NULL;
-                        Two t = two_make("gfx90a", LEVEL_INTERRUPT);
+                        Two t = kfd_make("gfx90a", LEVEL_INTERRUPT);
 
                         s.ops = policy_find(policies[i]);
                         assert_int_equal(device_configure(t.d, &s), 0);
@@ -123,7 +105,7 @@ static void test_adaptive(void **state) {
 }
 
 static void test_level_by_cost(void **state) {
-        Two t = two_make("gfx90a", LEVEL_INTERRUPT);
+        Two t = kfd_make("gfx90a", LEVEL_INTERRUPT);
 
         /* A driver with unknown costs is tried. */
         keep_busy(t.l, 16, NSEC_PER_MSEC);
@@ -159,7 +141,7 @@ static void test_level_by_cost(void **state) {
 
 /* A queue that does not drain in time after all is taken off by the timer, without an event. */
 static void test_review(void **state) {
-        Two t = two_make("gfx90a", LEVEL_DEQUEUE);
+        Two t = kfd_make("gfx90a", LEVEL_DEQUEUE);
 
         set_low_costs(&t, 10 * NSEC_PER_MSEC, 10 * NSEC_PER_MSEC);
         keep_busy(t.l, 1, 1000);
@@ -196,7 +178,7 @@ static void test_review(void **state) {
 
 /* A queue whose launches do not pass the gate gets ready while it is held. */
 static void test_ready_while_held(void **state) {
-        Two t = two_make("gfx90a", LEVEL_INTERRUPT);
+        Two t = kfd_make("gfx90a", LEVEL_INTERRUPT);
 
         begin(t.h);
         assert_true(held(t.l));
@@ -213,7 +195,7 @@ static void test_ready_while_held(void **state) {
 
 /* Of a queue that only the gate can hold nothing is looked at again, until one joins that has a driver. */
 static void test_ready_at_the_gate(void **state) {
-        Two t = two_make("gfx90a", LEVEL_GATE);
+        Two t = kfd_make("gfx90a", LEVEL_GATE);
 
         begin(t.h);
         assert_true(held(t.l));
@@ -232,7 +214,7 @@ static void test_ready_at_the_gate(void **state) {
 }
 
 static void test_settings(void **state) {
-        Two t = two_make("gfx90a", LEVEL_INTERRUPT);
+        Two t = kfd_make("gfx90a", LEVEL_INTERRUPT);
         DeviceSettings s = DEVICE_SETTINGS_NULL;
         Group *g = t.low.client->group;
 
@@ -286,7 +268,7 @@ static uint32_t threshold(const Queue *q) {
 
 /* A queue that can be taken off the device may have more in flight, as long as no threshold is set. */
 static void test_threshold_by_level(void **state) {
-        Two t = two_make("gfx90a", LEVEL_INTERRUPT);
+        Two t = kfd_make("gfx90a", LEVEL_INTERRUPT);
         DeviceSettings s = DEVICE_SETTINGS_NULL;
         Group *g = t.low.client->group;
         Queue *gated = kfd_queue(&t.low, "gfx90a", LEVEL_GATE);
@@ -331,7 +313,7 @@ static void test_threshold_by_level(void **state) {
 }
 
 static void test_mes(void **state) {
-        Two t = two_make("gfx1100", LEVEL_GATE);
+        Two t = kfd_make("gfx1100", LEVEL_GATE);
 
         keep_busy(t.l, 16, NSEC_PER_MSEC);
         (void) told(&t.low);
@@ -361,7 +343,7 @@ static void test_mes(void **state) {
 
 /* Changes of many queues of a client at once make one datagram. */
 static void test_one_datagram(void **state) {
-        Two t = two_make("gfx90a", LEVEL_INTERRUPT);
+        Two t = kfd_make("gfx90a", LEVEL_INTERRUPT);
         Queue *more[8];
 
         for (size_t i = 0; i < ELEMENTSOF(more); i++)
@@ -390,7 +372,7 @@ static void test_one_datagram(void **state) {
 
 /* A client that reports false figures. */
 static void test_lies(void **state) {
-        Two t = two_make("gfx90a", LEVEL_INTERRUPT);
+        Two t = kfd_make("gfx90a", LEVEL_INTERRUPT);
 
         keep_busy(t.l, 16, NSEC_PER_MSEC);
         set_low_costs(&t, 100 * NSEC_PER_USEC, 100 * NSEC_PER_USEC);
@@ -434,7 +416,7 @@ static void fly(const Queue *q, uint64_t ns, uint64_t since_ns) {
 
 /* Short launches and long ones: by the mean little time is left, but a long launch runs. */
 static void test_what_flies(void **state) {
-        Two t = two_make("gfx90a", LEVEL_INTERRUPT);
+        Two t = kfd_make("gfx90a", LEVEL_INTERRUPT);
 
         keep_busy(t.l, 1, 300 * NSEC_PER_USEC);
         set_low_costs(&t, NSEC_PER_MSEC, NSEC_PER_MSEC);
@@ -485,7 +467,7 @@ static void obey_with_lies(Queue *const queues[]) {
 
 /* A user's false figures, however many queues report them, do not keep other users' kernels on the device. */
 static void test_liar(void **state) {
-        Two t = two_make("gfx90a", LEVEL_INTERRUPT);
+        Two t = kfd_make("gfx90a", LEVEL_INTERRUPT);
         Process liar = join(t.m, "/user.slice/user-1000.slice/a.service", 0);
         Queue *queues[LIARS];
 
@@ -534,7 +516,7 @@ static void test_liar(void **state) {
 /* The first look after a stop bounds the time that it took, not the next order. A queue that does not obey does not
  * change that. */
 static void test_looks(void **state) {
-        Two t = two_make("gfx90a", LEVEL_INTERRUPT);
+        Two t = kfd_make("gfx90a", LEVEL_INTERRUPT);
         Queue *queues[LIARS];
 
         for (unsigned i = 0; i < LIARS; i++) {

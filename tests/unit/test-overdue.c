@@ -11,13 +11,6 @@
 
 #define AFTER_US 600000000U /* longer than the test, so that no timer of the service fires in between */
 
-typedef struct Two {
-        Manager *m;
-        Process high, low;
-        Queue *h, *l;
-        Entity *e; /* the low queue's entity */
-} Two;
-
 static void set_freeze(Manager *m, bool freeze, uint32_t after_us) {
         Class *c = (Class *) classes_find(&m->config->classes, "default");
 
@@ -28,41 +21,29 @@ static void set_freeze(Manager *m, bool freeze, uint32_t after_us) {
         arbiter_flush(m);
 }
 
-static Two two_make(void) {
-        Two t = {.m = manager_make()};
+static Two frozen_make(void) {
+        Two t = two_make(0, NULL, NULL);
 
         set_freeze(t.m, true, AFTER_US);
-        t.high = join(t.m, "/high", 10);
-        t.low = join(t.m, "/low", 0);
-        t.h = queue(&t.high, "d", 0);
-        t.l = queue(&t.low, "d", 0);
-        t.e = t.l->entity;
         return t;
-}
-
-static void two_done(Two *t) {
-        check(t->m);
-        leave(&t->high);
-        leave(&t->low);
-        manager_free(t->m);
 }
 
 /* Makes the due look; false: none is due. */
 static bool look(Two *t) {
-        uint64_t at = t->e->overdue.look_at;
+        uint64_t at = t->l->entity->overdue.look_at;
 
         if (at == NSEC_INFINITY)
                 return false;
-        overdue_look(t->e, at - 1);
-        assert_int_equal(t->e->overdue.look_at, at); /* too early */
-        overdue_look(t->e, at);
+        overdue_look(t->l->entity, at - 1);
+        assert_int_equal(t->l->entity->overdue.look_at, at); /* too early */
+        overdue_look(t->l->entity, at);
         return true;
 }
 
 static bool is_overdue(const Two *t) {
-        assert_int_equal(group_is_overdue(t->low.client->group), t->e->overdue.is);
+        assert_int_equal(group_is_overdue(t->low.client->group), t->l->entity->overdue.is);
         assert_false(group_is_overdue(t->high.client->group));
-        return t->e->overdue.is;
+        return t->l->entity->overdue.is;
 }
 
 static void let_go(Two *t) {
@@ -80,18 +61,18 @@ static void wait_at_gate(Queue *q) {
 }
 
 static void test_long_kernel(void **state) {
-        Two t = two_make();
+        Two t = frozen_make();
 
         begin(t.l);
         uint64_t before = now_ns();
         begin(t.h);
         assert_true(held(t.l));
-        assert_in_range(t.e->overdue.look_at, before + AFTER_US * NSEC_PER_USEC / 2,
+        assert_in_range(t.l->entity->overdue.look_at, before + AFTER_US * NSEC_PER_USEC / 2,
                         now_ns() + AFTER_US * NSEC_PER_USEC / 2);
-        uint64_t first = t.e->overdue.look_at;
+        uint64_t first = t.l->entity->overdue.look_at;
         assert_true(look(&t));
         assert_false(is_overdue(&t));
-        assert_int_equal(t.e->overdue.look_at, first + AFTER_US * NSEC_PER_USEC / 2);
+        assert_int_equal(t.l->entity->overdue.look_at, first + AFTER_US * NSEC_PER_USEC / 2);
         assert_true(look(&t));
         assert_true(is_overdue(&t));
         assert_false(look(&t)); /* no look is due until its release */
@@ -103,7 +84,7 @@ static void test_long_kernel(void **state) {
 }
 
 static void test_drains_in_time(void **state) {
-        Two t = two_make();
+        Two t = frozen_make();
 
         begin(t.l);
         begin(t.h);
@@ -118,7 +99,7 @@ static void test_drains_in_time(void **state) {
 
 /* A look meets a launch between its count and the gate once. */
 static void test_on_its_way_to_the_gate(void **state) {
-        Two t = two_make();
+        Two t = frozen_make();
 
         begin(t.h);
         begin(t.l);
@@ -133,7 +114,7 @@ static void test_on_its_way_to_the_gate(void **state) {
 
 /* Short kernels past the gate: none is in flight at a look. */
 static void test_launches_past_the_gate(void **state) {
-        Two t = two_make();
+        Two t = frozen_make();
 
         begin(t.h);
         while (look(&t))
@@ -151,7 +132,7 @@ static void test_launches_past_the_gate(void **state) {
 }
 
 static void test_taken_off(void **state) {
-        Two t = two_make();
+        Two t = frozen_make();
 
         begin(t.l);
         begin(t.h);
@@ -165,7 +146,7 @@ static void test_taken_off(void **state) {
 }
 
 static void test_only_where_the_class_says_so(void **state) {
-        Two t = two_make();
+        Two t = frozen_make();
 
         set_freeze(t.m, false, AFTER_US);
         begin(t.l);
@@ -192,13 +173,13 @@ static void test_only_where_the_class_says_so(void **state) {
 
 /* The look is made in the device's turn that is due by then. */
 static void test_timer(void **state) {
-        Two t = two_make();
+        Two t = frozen_make();
 
         set_freeze(t.m, true, 2000);
         begin(t.l);
         begin(t.h);
         for (unsigned i = 0; i < 2; i++) {
-                uint64_t at = t.e->overdue.look_at;
+                uint64_t at = t.l->entity->overdue.look_at;
 
                 assert_false(is_overdue(&t));
                 assert_in_range(at, 1, NSEC_INFINITY - 1);
@@ -214,7 +195,7 @@ static void test_timer(void **state) {
 }
 
 static void test_ends_while_overdue(void **state) {
-        Two t = two_make();
+        Two t = frozen_make();
         Manager *m = t.m;
 
         begin(t.l);

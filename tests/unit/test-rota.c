@@ -26,11 +26,8 @@ typedef struct Batch {
 static Queue *queue_on(Process *p, const char *device) {
         const QueueParameters parameters = {
                         .device = device, .backend = "cuda", .level = LEVEL_INTERRUPT, .hooked = "calls"};
-        Queue *q;
 
-        assert_int_equal(queue_new(p->client, &parameters, &q), 0);
-        arbiter_flush(p->client->manager);
-        return q;
+        return queue_with(p, &parameters);
 }
 
 /* A queue whose slot says that its client can take it off the device. */
