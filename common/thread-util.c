@@ -8,17 +8,36 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 
 /* Where libc has no threads in this process: old-glibc.h. */
 #pragma weak pthread_attr_setstacksize
 #pragma weak pthread_create
 #pragma weak pthread_sigmask
 
+/* Where the program handles SIGSYS by itself, a filter of system calls (SECCOMP_RET_TRAP) asks it about our calls, too;
+ * with the signal blocked, the kernel would end the process. */
+void thread_block_signals(sigset_t *ret_before) {
+        sigset_t all;
+
+        (void) sigemptyset(ret_before);
+        if (!pthread_sigmask)
+                return;
+        (void) sigfillset(&all);
+        (void) pthread_sigmask(SIG_SETMASK, NULL, ret_before);
+        if (sigismember(ret_before, SIGSYS) == 0)
+                (void) sigdelset(&all, SIGSYS);
+        (void) pthread_sigmask(SIG_SETMASK, &all, NULL);
+}
+
+void thread_restore_signals(const sigset_t *before) {
+        if (pthread_sigmask)
+                (void) pthread_sigmask(SIG_SETMASK, before, NULL);
+}
+
 static int thread_spawn(void *(*main)(void *), void *userdata, size_t stack_size) {
         pthread_attr_t attr;
         pthread_t thread;
-        sigset_t all, before;
+        sigset_t before;
 
         if (!pthread_create || !pthread_attr_setstacksize || !pthread_sigmask)
                 return -ENOSYS;
@@ -29,15 +48,10 @@ static int thread_spawn(void *(*main)(void *), void *userdata, size_t stack_size
         if (stack_size > 0)
                 (void) pthread_attr_setstacksize(&attr, stack_size);
         /* The new thread inherits the signal mask of the thread that makes it: glibc can set another one only since
-         * 2.32. Where the program handles SIGSYS by itself, a filter of system calls (SECCOMP_RET_TRAP) asks it about
-         * the new thread's, too; with the signal blocked, the kernel would end the process. */
-        (void) sigfillset(&all);
-        (void) pthread_sigmask(SIG_SETMASK, NULL, &before);
-        if (sigismember(&before, SIGSYS) == 0)
-                (void) sigdelset(&all, SIGSYS);
-        (void) pthread_sigmask(SIG_SETMASK, &all, NULL);
+         * 2.32. */
+        thread_block_signals(&before);
         r = pthread_create(&thread, &attr, main, userdata);
-        (void) pthread_sigmask(SIG_SETMASK, &before, NULL);
+        thread_restore_signals(&before);
         (void) pthread_attr_destroy(&attr);
         return -r;
 }

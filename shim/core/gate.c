@@ -10,6 +10,7 @@
 
 #include "common/futex.h"
 #include "shim/core/gate-count.h"
+#include "shim/core/gate-private.h"
 #include "shim/core/gate.h"
 
 #define SEAT_PIN (UINT64_C(1) << 32)
@@ -269,15 +270,10 @@ static _noinline_ void gate_await_seat(Gate *g) {
                 (void) futex(&never, FUTEX_WAIT_PRIVATE, 0, &look, 0);
 }
 
-/* Makes a launch without a page. Returns false when there is a page now. */
-static bool gate_begin_private(Gate *g) {
-        PageSlot *s = &g->private_slot;
-
-        atomic_fetch_or_explicit(&s->outstanding, PAGE_OUTSTANDING_UNTRACKED, memory_order_seq_cst);
-        if (atomic_load_explicit(&g->seat, memory_order_seq_cst))
-                return false;
-        atomic_fetch_add_explicit(&s->submitted, 1, memory_order_relaxed);
-        return true;
+/* What a launch without a page does before it passes. */
+static void gate_prepare_private(Gate *g) {
+        if (!gate_start())
+                gate_await_seat(g);
 }
 
 static unsigned seat_begin(GateSeat *seat, bool counted) {
@@ -308,7 +304,7 @@ int gate_begin_slow(Gate *g, GateWait wait, const GateRoom *room, bool counted) 
                 GateSeat *seat = gate_pin(g);
                 if (!seat) {
                         if (wait == GATE_WAIT && !waited) {
-                                gate_await_seat(g);
+                                gate_prepare_private(g);
                                 /* A local gate has a bound without a service, too. */
                                 if (counted && room && !never_wait)
                                         room->wait(room->userdata);
@@ -520,7 +516,7 @@ int gate_attach(Gate *g, const Page *page, uint32_t index, int wake) {
         atomic_fetch_add_explicit(&s->submitted, n, memory_order_relaxed);
 
         /* Launches from before this page may still run. */
-        if (!(atomic_load_explicit(&g->private_slot.outstanding, memory_order_seq_cst) & PAGE_OUTSTANDING_UNTRACKED) &&
+        if (atomic_load_explicit(&g->private_slot.outstanding, memory_order_seq_cst) == 0 &&
                         atomic_load_explicit(&other->users, memory_order_seq_cst) == 0)
                 return 0;
         unsigned began = page_slot_begin_open(s);

@@ -11,6 +11,6 @@
 int process_renew_kick(void);
 
 /* Called before and after a queue is made: the first notices a fork that ran no handlers, the second starts the control
- * thread. */
+ * thread. Where that fails, the next queue tries again, and so do launches, less and less often: gate-private.h. */
 void process_before_queue(void);
 void process_after_queue(void);

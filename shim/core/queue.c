@@ -12,6 +12,7 @@
 #include "include/xsched/words.h"
 #include "shim/core/client.h"
 #include "shim/core/gate-count.h"
+#include "shim/core/gate-private.h"
 #include "shim/core/local.h"
 #include "shim/core/queue.h"
 
@@ -303,6 +304,11 @@ bool queue_any_has_others(void) {
                 if (gate_has_others(&q->gate))
                         return true;
         return false;
+}
+
+void queue_look_again(void) {
+        for (XschedQueue *q = atomic_load_explicit(&all_queues, memory_order_seq_cst); q; q = q->all_next)
+                gate_look_again(&q->gate);
 }
 
 /* --- public --- */

@@ -81,6 +81,9 @@ int queue_make(const XschedQueueInfo *info, XschedQueue **ret);
 /* Returns whether any queue shares its device with other clients. */
 bool queue_any_has_others(void);
 
+/* gate_look_again() for all queues. */
+void queue_look_again(void);
+
 /* Take the queues that were made (linked by new_next), or dropped for the last time (dead_next), since the last call.
  * To find every dead queue among those made, take the dead first. */
 XschedQueue *queue_take_new(void);

@@ -26,10 +26,10 @@
  */
 
 #include <sys/syscall.h>
-#include <unwind.h>
 
 #include "common/macro.h"
 #include "common/time-util.h"
+#include "common/unwind-util.h"
 #include "kfd-hsa.h"
 #include "kfd-poll.h"
 #include "shim/kfd/kfd-doorbell.h"
@@ -54,28 +54,6 @@ void kfd_hsa_after_fork(void) {
 #define PATIENCE_MEANS  8U
 #define NAP_MIN_NS      (20 * NSEC_PER_USEC)
 #define NAP_MAX_NS      (200 * NSEC_PER_USEC)
-#define FRAMES_MAX      128U
-
-static _Unwind_Reason_Code look_at_frame(struct _Unwind_Context *context, void *userdata) {
-        unsigned *left = userdata;
-        int is_signal_frame = 0;
-
-        (void) _Unwind_GetIPInfo(context, &is_signal_frame);
-        if (is_signal_frame) {
-                *left = 0;
-                return _URC_END_OF_STACK;
-        }
-        return --*left > 1 ? _URC_NO_REASON : _URC_END_OF_STACK;
-}
-
-/* Whether a signal handler called us. Asked only before a wait. The unwinder of GCC 12 and glibc 2.35 takes no lock.
- * Code without unwind tables ends the search early. */
-static bool in_signal_handler(void) {
-        unsigned left = FRAMES_MAX;
-
-        (void) _Unwind_Backtrace(look_at_frame, &left);
-        return left == 0;
-}
 
 /* Not nanosleep(): that is a cancellation point. */
 static void nap(uint64_t ns) {

@@ -54,6 +54,19 @@ void launch(Launcher *l, XschedQueue *q) {
         CHECK(pthread_create(&l->thread, NULL, launcher_main, l) == 0);
 }
 
+bool maps_say(const char *words) {
+        _cleanup_free_ char *line = NULL;
+        size_t size = 0;
+        bool found = false;
+        FILE *f = fopen("/proc/self/maps", "re");
+
+        CHECK(f);
+        while (!found && getline(&line, &size, f) > 0)
+                found = strstr(line, words);
+        (void) fclose(f);
+        return found;
+}
+
 bool has_waiters(FakeClient *c, uint32_t slot, uint32_t n) {
         return atomic_load(&fake_slot(c->f, slot)->waiters) == n;
 }

@@ -32,6 +32,8 @@ typedef struct Launcher {
 } Launcher;
 
 void launch(Launcher *l, XschedQueue *q);
+/* Whether a mapping of this process has a name with these words, which others can read. */
+bool maps_say(const char *words);
 bool has_waiters(FakeClient *c, uint32_t slot, uint32_t n);
 /* Starts a thread that waits at the gate of the process's first queue, which is held for ever. Returns the queue. */
 XschedQueue *launch_held(FakeScheduler *s, Launcher *l);

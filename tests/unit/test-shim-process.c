@@ -186,19 +186,6 @@ static void case_sandbox(void) {
         (void) wait_for(s, pid);
 }
 
-static bool maps_say(const char *words) {
-        _cleanup_free_ char *line = NULL;
-        size_t size = 0;
-        bool found = false;
-        FILE *f = fopen("/proc/self/maps", "re");
-
-        CHECK(f);
-        while (!found && getline(&line, &size, f) > 0)
-                found = strstr(line, words);
-        (void) fclose(f);
-        return found;
-}
-
 /* A sandbox in which the control thread cannot be started: whoever looks from outside finds the reason. */
 static void case_sandbox_without_eventfd(void) {
         struct sock_filter filter[] = {
