@@ -14,6 +14,7 @@
 #include "group-dbus.h"
 #include "list-dbus.h"
 #include "manager-dbus.h"
+#include "queue-dbus.h"
 #include "service/core/claim.h"
 #include "service/core/job.h"
 #include "service/core/layers.h"
@@ -107,12 +108,12 @@ static int explain_override(sd_bus_message *reply, const Group *g, SettingsKey k
         return r;
 }
 
-/* The layers of a client or a group: those that decide, and those that only lower, each strongest first. */
+/* The layers of a group, a client or a queue: those that decide, and those that only lower, each strongest first. */
 typedef struct Explained {
         Manager *manager;
         const Group *group;
         const SettingsResolved *resolved;
-        SettingsLayer layers[CLIENT_LAYERS_MAX], lowering[CLIENT_LOWERING_MAX];
+        SettingsLayer layers[QUEUE_LAYERS_MAX], lowering[QUEUE_LOWERING_MAX];
         size_t n_layers, n_lowering;
 } Explained;
 
@@ -124,7 +125,7 @@ typedef struct Lowering {
         bool holds;               /* it is the value in force */
 } Lowering;
 
-#define LOWERING_MAX (2U * CLIENT_LOWERING_MAX)
+#define LOWERING_MAX (2U * QUEUE_LOWERING_MAX)
 
 static bool is_stronger(const Lowering *a, const Lowering *b, SettingsKey k, const SettingsResolved *decided) {
         if (a->holds != b->holds || a->lowers != b->lowers)
@@ -223,17 +224,51 @@ static int reply_chain(sd_bus_message *message, const Explained *x) {
         return r < 0 ? r : sd_bus_message_send(reply);
 }
 
+#define NAME_SIZE 64U
+
+static void name_layer(SettingsLayer *layers, size_t n, const Settings *settings, const char *name) {
+        for (size_t i = 0; i < n; i++)
+                if (layers[i].settings == settings)
+                        layers[i].detail = name;
+}
+
+static void name_client(Explained *x, const Client *c, char name[static NAME_SIZE]) {
+        (void) snprintf(name, NAME_SIZE, "client %" PRIu64, c->id);
+        name_layer(x->layers, x->n_layers, &c->override, name);
+        name_layer(x->lowering, x->n_lowering, &c->lowering, name);
+}
+
 static int explain_client(sd_bus_message *message, const Client *c) {
         Explained x = {.manager = c->manager, .group = c->group, .resolved = &c->resolved};
-        char self[64];
+        char name[NAME_SIZE];
 
-        (void) snprintf(self, sizeof(self), "client %" PRIu64, c->id);
         x.n_layers = client_layers(c, x.layers);
-        x.layers[0].detail = self;
         x.n_lowering = client_lowering_layers(c, x.lowering);
-        for (size_t i = 0; i < x.n_lowering; i++)
-                if (x.lowering[i].settings == &c->lowering)
-                        x.lowering[i].detail = self;
+        name_client(&x, c, name);
+        return reply_chain(message, &x);
+}
+
+/* Above and below the layers of its client are its own. */
+static int explain_queue(sd_bus_message *message, const Queue *q) {
+        SettingsResolved resolved = q->resolved, before;
+        Explained x = {.manager = q->manager, .group = q->client->group, .resolved = &resolved};
+        char name[NAME_SIZE], wished[NAME_SIZE], client[NAME_SIZE];
+        Settings made;
+
+        resolved.policy.priority = q->priority; /* without a boost */
+        x.n_layers = queue_layers(q, x.layers);
+        x.n_lowering = client_lowering_layers(q->client, x.lowering);
+        settings_resolve(x.layers, x.n_layers, manager_lookup_class, x.manager, &before);
+        (void) settings_lower_by_layers(&before, x.lowering, x.n_lowering, manager_lookup_class, x.manager);
+        x.n_lowering += queue_own_lowering_layers(q, before.policy.priority, &made, x.lowering + x.n_lowering);
+
+        (void) snprintf(name, sizeof(name), "queue %" PRIu64, q->id);
+        (void) snprintf(wished, sizeof(wished), "for queue %" PRIu64, q->id);
+        name_client(&x, q->client, client);
+        name_layer(x.layers, x.n_layers, &q->override, name);
+        name_layer(x.lowering, x.n_lowering, &q->lowering, name);
+        name_layer(x.lowering, x.n_lowering, &q->wish, wished);
+        name_layer(x.lowering, x.n_lowering, &made, wished);
         return reply_chain(message, &x);
 }
 
@@ -256,6 +291,7 @@ int method_explain_object(sd_bus_message *message, void *userdata, sd_bus_error 
         Manager *m = userdata;
         const char *path;
         Client *c;
+        Queue *q;
         Group *g;
 
         int r = sd_bus_message_read(message, "o", &path);
@@ -265,12 +301,16 @@ int method_explain_object(sd_bus_message *message, void *userdata, sd_bus_error 
         if (r > 0)
                 return explain_client(message, c);
         if (r == 0)
+                r = queue_from_path(m, path, &q);
+        if (r > 0)
+                return explain_queue(message, q);
+        if (r == 0)
                 r = group_from_path(m, path, &g);
         if (r > 0)
                 return explain_group(message, g);
         return r < 0 ? r
-                     : sd_bus_error_setf(
-                                       error, SD_BUS_ERROR_UNKNOWN_OBJECT, "%s is neither a client nor a group", path);
+                     : sd_bus_error_setf(error, SD_BUS_ERROR_UNKNOWN_OBJECT,
+                                       "%s is neither a client nor a queue nor a group", path);
 }
 
 /* --- Describe, Dump --- */

@@ -183,3 +183,17 @@ size_t queue_layers(const Queue *q, SettingsLayer layers[static QUEUE_LAYERS_MAX
         layers[0] = (SettingsLayer){SETTINGS_FROM_OVERRIDE, NULL, &q->override};
         return 1 + client_layers(q->client, layers + 1);
 }
+
+size_t queue_own_lowering_layers(
+                const Queue *q, int priority, Settings *ret_made, SettingsLayer layers[static QUEUE_OWN_LOWERING]) {
+        size_t n = 0;
+
+        if (q->priority_hint < 0 && !settings_has(&q->override, SETTINGS_PRIORITY)) {
+                *ret_made = SETTINGS_NULL;
+                (void) settings_set_priority(ret_made, MAX(priority + q->priority_hint, POLICY_PRIORITY_MIN));
+                layers[n++] = (SettingsLayer){SETTINGS_FROM_WISH, NULL, ret_made};
+        }
+        layers[n++] = (SettingsLayer){SETTINGS_FROM_WISH, NULL, &q->wish};
+        layers[n++] = (SettingsLayer){SETTINGS_FROM_OWNER, NULL, &q->lowering};
+        return n;
+}

@@ -59,3 +59,10 @@ size_t client_lowering_layers(const Client *c, SettingsLayer layers[static CLIEN
 /* The queue's layers of settings, strongest first: its override, then its client's layers. */
 #define QUEUE_LAYERS_MAX (1U + CLIENT_LAYERS_MAX)
 size_t queue_layers(const Queue *q, SettingsLayer layers[static QUEUE_LAYERS_MAX]);
+
+/* Its layers that are applied after those of its client, and only lower: the priority that it was made with (*ret_made:
+ * so much below `priority`, which it has without), its hints, its owner's. */
+#define QUEUE_OWN_LOWERING 3U
+#define QUEUE_LOWERING_MAX (CLIENT_LOWERING_MAX + QUEUE_OWN_LOWERING)
+size_t queue_own_lowering_layers(
+                const Queue *q, int priority, Settings *ret_made, SettingsLayer layers[static QUEUE_OWN_LOWERING]);

@@ -55,18 +55,13 @@ static void queue_stack_boost(Queue *q) {
         q->resolved.policy.priority = q->own && q->boosted ? MAX(q->priority, c->priority) : q->priority;
 }
 
-/* Applies the queue's own wishes, which can only lower. */
+/* Applies what lowers the queue alone. */
 static void queue_lower(Queue *q) {
-        SettingsResolved *r = &q->resolved;
+        SettingsLayer layers[QUEUE_OWN_LOWERING];
+        Settings made;
 
-        if (q->priority_hint < 0 && !settings_has(&q->override, SETTINGS_PRIORITY)) {
-                int lowered = MAX(r->policy.priority + q->priority_hint, POLICY_PRIORITY_MIN);
-                Settings hint = SETTINGS_NULL;
-                (void) settings_set_priority(&hint, lowered);
-                (void) settings_lower(r, &hint, NULL, NULL);
-        }
-        (void) settings_lower(r, &q->wish, manager_lookup_class, q->manager);
-        (void) settings_lower_by(r, &q->lowering, SETTINGS_FROM_OWNER, manager_lookup_class, q->manager);
+        size_t n = queue_own_lowering_layers(q, q->resolved.policy.priority, &made, layers);
+        (void) settings_lower_by_layers(&q->resolved, layers, n, manager_lookup_class, q->manager);
 }
 
 static void queue_resolve(Queue *q) {

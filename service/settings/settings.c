@@ -479,10 +479,6 @@ bool settings_lower_by_layers(SettingsResolved *r, const SettingsLayer *layers, 
         return changed;
 }
 
-bool settings_lower(SettingsResolved *r, const Settings *wish, settings_class_lookup_t lookup, void *userdata) {
-        return settings_lower_by(r, wish, SETTINGS_FROM_WISH, lookup, userdata);
-}
-
 /* Compares the settings that are in the policy's settings, which are the first member of SettingsResolved; or the other
  * ones. */
 static bool all_are_lower_or_equal(const void *a, const void *b, const PolicySettings *than, bool of_policy) {

@@ -196,13 +196,10 @@ void settings_base_resolve(const SettingsLayer *layers, size_t n_layers, setting
 void settings_resolve_onto(const SettingsBase *base, const SettingsLayer *layers, size_t n_layers,
                 settings_class_lookup_t lookup, void *userdata, SettingsResolved *ret);
 
-/* Lowers *r by the wish: smaller priority, smaller weight, smaller threshold (on top of 0, the device's default, a
- * number counts where it is less than that), a later deadline or laxity, a preemption that reaches further, no gang,
- * and a class by its values. A period counts where there was neither a maximum nor a minimum. Returns whether anything
- * changed. */
-bool settings_lower(SettingsResolved *r, const Settings *wish, settings_class_lookup_t lookup, void *userdata);
-
-/* The same for a layer that lowers but is no wish of the process: `source` says which. */
+/* Lowers *r by a layer of that source, such as a wish: smaller priority, smaller weight, smaller threshold (on top of
+ * 0, the device's default, a number counts where it is less than that), a later deadline or laxity, a preemption that
+ * reaches further, no gang, and a class by its values. A period counts where there was neither a maximum nor a minimum.
+ * Returns whether anything changed. */
 bool settings_lower_by(SettingsResolved *r, const Settings *wish, SettingsSource source, settings_class_lookup_t lookup,
                 void *userdata);
 

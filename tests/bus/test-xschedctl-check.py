@@ -11,7 +11,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from harness import XSCHEDCTL, Client, EmptyBus, ctl, main
+from harness import XSCHEDCTL, Client, EmptyBus, ctl, main, wait_until
 
 
 class Check(unittest.TestCase):
@@ -120,6 +120,45 @@ class Check(unittest.TestCase):
                 [(5000, "wish"), (200, "override"), (200, "wish")],
             )
             self.assertEqual(ctl("show", c.target, "-pDeadline"), "Deadline=5000\n")
+
+    def test_hints_of_queues(self):
+        """Of each queue those are named that make it differ from its process, and those that lower nothing."""
+        if "san.so" in subprocess.check_output(["ldd", XSCHEDCTL], text=True):
+            self.skipTest("Python does not load a library with a sanitizer")
+        program = """if True:
+            import os, sys, time, xsched
+            xsched.hint(weight=80)
+            plain, other, low = (xsched.Queue("test:0", label=l) for l in ("plain", "other", "low"))
+            other.hint(priority=-7, weight=80, threshold=3)
+            low.hint(priority=5, weight=40)
+            while xsched.counters().queues < 3:
+                time.sleep(0.001)
+            os.write(1, b"x")
+            os.read(0, 1)
+        """
+        with subprocess.Popen(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "python")},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        ) as p:
+            self.assertEqual(p.stdout.read(1), b"x")
+            queues = {q["label"]: f"queue:{q['queue']}" for q in json.loads(ctl("list-queues", "--json=short"))}
+            other, low = queues["other"], queues["low"]
+            expected = [
+                ("ok", f"{other} has the hint Priority=-7, the process has 0"),
+                ("ok", f"{other} has the hint Threshold=3, the process has 0"),
+                ("ok", f"{low} has the hint Weight=40, the process has 80"),
+                ("warning", f"Priority=5 of {low} lowers nothing: the process was given 0, and hints only lower"),
+            ]
+            rows = lambda: json.loads(ctl("check", str(p.pid), "--json=short"))
+            named = lambda: [(r["state"], r["detail"]) for r in rows() if r["check"] == "hints"]
+            wait_until(lambda: sorted(named()) == sorted(expected), "the hints")
+            chain = json.loads(ctl("explain", other, "--json=short"))
+            first = next(link for link in chain if link["setting"] == "Priority")
+            self.assertEqual((first["value"], first["source"]), (-7, "wish"))
+            self.assertTrue(first["detail"].endswith(f"wished by the process for queue {other[6:]}"), first)
+            p.communicate(b"x", timeout=60)
 
     def values(self, values):
         """What a program with these variables says, which is what check says of it; and its weight."""

@@ -454,9 +454,9 @@ class Errors(unittest.TestCase):
                 self.fails(verb, f"{kind}:0", *rest, says=f"{kind}:0: the number of the first {kind} is 1")
                 self.fails(verb, f"{kind}:", *rest, says=f"{kind}: names no {kind}")
                 self.fails(verb, f"{kind}:{1 << 64}", *rest, says=f"{kind}:{1 << 64}: no such {kind}")
-        self.fails("status", "client:987654", says="client:987654: no such")
-        self.fails("explain", "client:987654", says="client:987654: no such")
-        self.fails("explain", "queue:1", says="queue:1: only of processes, units and groups")
+        for verb, target in ("status", "client:987654"), ("explain", "client:987654"), ("explain", "queue:987654"):
+            self.fails(verb, target, says=f"{target}: no such")
+        self.fails("explain", f"device:{DEVICE}", says="only of processes, queues, units and groups")
 
     def test_command_line(self):
         self.fails("bogus", says="bogus: no such verb; try --help")

@@ -50,11 +50,11 @@ static void test_resolved(void **state) {
         assert_int_equal(r.from[SETTINGS_DEPTH], SETTINGS_FROM_JOB);
         assert_true(settings_key_is_of_groups(SETTINGS_DEPTH));
 
-        assert_false(settings_lower(&r, &nine, no_class, NULL));
+        assert_false(settings_lower_by(&r, &nine, SETTINGS_FROM_WISH, no_class, NULL));
         assert_false(settings_ask_for_no_more(&nine, &r, no_class, NULL));
         const Settings two = depth(2);
         assert_true(settings_ask_for_no_more(&two, &r, no_class, NULL));
-        assert_true(settings_lower(&r, &two, no_class, NULL));
+        assert_true(settings_lower_by(&r, &two, SETTINGS_FROM_WISH, no_class, NULL));
         assert_int_equal(r.depth_n, 2);
         assert_int_equal(r.from[SETTINGS_DEPTH], SETTINGS_FROM_WISH);
         assert_true(settings_holds(&r, &two, SETTINGS_DEPTH));

@@ -118,7 +118,7 @@ static void test_wish_only_lowers(void **state) {
         Settings high = make("Priority", "100");
         assert_int_equal(settings_set_weight(&high, 5000), 0);
         assert_int_equal(settings_set_threshold(&high, 0), 0); /* 0 is the default, which is more than any number */
-        assert_false(settings_lower(&r, &high, lookup, &n));
+        assert_false(settings_lower_by(&r, &high, SETTINGS_FROM_WISH, lookup, &n));
         assert_int_equal(r.policy.priority, 0);
         assert_int_equal(r.policy.weight, 100);
         assert_int_equal(r.policy.threshold, 4);
@@ -126,7 +126,7 @@ static void test_wish_only_lowers(void **state) {
 
         Settings low = make("Priority", "-1");
         assert_int_equal(settings_set_threshold(&low, 2), 0);
-        assert_true(settings_lower(&r, &low, lookup, &n));
+        assert_true(settings_lower_by(&r, &low, SETTINGS_FROM_WISH, lookup, &n));
         assert_int_equal(r.policy.priority, -1);
         assert_int_equal(r.policy.weight, 100);
         assert_int_equal(r.policy.threshold, 2);
@@ -140,15 +140,15 @@ static void test_wish_of_preemption(void **state) {
         Settings off = make("Preemption", "off"), further = make("Preemption", "3"), gang = make("Gang", "yes"),
                  no_gang = make("Gang", "no");
 
-        assert_false(settings_lower(&r, &off, lookup, &n));
+        assert_false(settings_lower_by(&r, &off, SETTINGS_FROM_WISH, lookup, &n));
         assert_int_equal(r.policy.preemption, PREEMPTION_GATE);
-        assert_true(settings_lower(&r, &further, lookup, &n));
+        assert_true(settings_lower_by(&r, &further, SETTINGS_FROM_WISH, lookup, &n));
         assert_int_equal(r.policy.preemption, PREEMPTION_INTERRUPT);
         assert_int_equal(r.from[SETTINGS_PREEMPTION], SETTINGS_FROM_WISH);
-        assert_false(settings_lower(&r, &gang, lookup, &n));
+        assert_false(settings_lower_by(&r, &gang, SETTINGS_FROM_WISH, lookup, &n));
         assert_false(r.policy.gang);
         r.policy.gang = true;
-        assert_true(settings_lower(&r, &no_gang, lookup, &n));
+        assert_true(settings_lower_by(&r, &no_gang, SETTINGS_FROM_WISH, lookup, &n));
         assert_false(r.policy.gang);
 }
 
@@ -159,18 +159,18 @@ static void test_wish_of_time(void **state) {
         Settings part = make("Utilization", "30"), more = make("Utilization", "31");
         Settings active = make("Active", "yes"), critical = make("Critical", "1");
 
-        assert_false(settings_lower(&r, &soon, lookup, &n)); /* a deadline is more than none */
+        assert_false(settings_lower_by(&r, &soon, SETTINGS_FROM_WISH, lookup, &n)); /* a deadline is more than none */
         r.policy.deadline_us = 10000;
-        assert_false(settings_lower(&r, &soon, lookup, &n));
-        assert_true(settings_lower(&r, &late, lookup, &n));
+        assert_false(settings_lower_by(&r, &soon, SETTINGS_FROM_WISH, lookup, &n));
+        assert_true(settings_lower_by(&r, &late, SETTINGS_FROM_WISH, lookup, &n));
         assert_int_equal(r.policy.deadline_us, 20000);
-        assert_true(settings_lower(&r, &never, lookup, &n));
+        assert_true(settings_lower_by(&r, &never, SETTINGS_FROM_WISH, lookup, &n));
         assert_int_equal(r.policy.deadline_us, 0);
-        assert_true(settings_lower(&r, &part, lookup, &n));
-        assert_false(settings_lower(&r, &more, lookup, &n));
+        assert_true(settings_lower_by(&r, &part, SETTINGS_FROM_WISH, lookup, &n));
+        assert_false(settings_lower_by(&r, &more, SETTINGS_FROM_WISH, lookup, &n));
         assert_int_equal(r.policy.utilization, 30);
-        assert_false(settings_lower(&r, &active, lookup, &n));
-        assert_false(settings_lower(&r, &critical, lookup, &n));
+        assert_false(settings_lower_by(&r, &active, SETTINGS_FROM_WISH, lookup, &n));
+        assert_false(settings_lower_by(&r, &critical, SETTINGS_FROM_WISH, lookup, &n));
 }
 
 static void test_wish_for_a_class(void **state) {
@@ -178,9 +178,9 @@ static void test_wish_for_a_class(void **state) {
         unsigned n = 0;
 
         Settings fast = make("Class", "fast"), batch = make("Class", "batch"), none = make("Class", "none");
-        assert_false(settings_lower(&r, &fast, lookup, &n));
-        assert_false(settings_lower(&r, &none, lookup, &n));
-        assert_true(settings_lower(&r, &batch, lookup, &n));
+        assert_false(settings_lower_by(&r, &fast, SETTINGS_FROM_WISH, lookup, &n));
+        assert_false(settings_lower_by(&r, &none, SETTINGS_FROM_WISH, lookup, &n));
+        assert_true(settings_lower_by(&r, &batch, SETTINGS_FROM_WISH, lookup, &n));
         assert_int_equal(r.policy.priority, -10);
         assert_int_equal(r.policy.weight, 20);
 }

@@ -140,23 +140,36 @@ static void check_waits(Check *k, const Object *client) {
                 check_add(k, "waits", CHECK_OK, "for nothing: %s", object_get_string(client, "State"));
 }
 
-/* (source, "Setting: how it came about", value), as Explain has it. A wish for what is there anyway is no mistake. */
-static void check_wish(Check *k, const Object *client, const Value *link) {
+/* (source, "Setting: how it came about", value), as Explain has it. A wish for what is there anyway is no mistake, and
+ * one of a queue for what its process has is none of its own. */
+static void check_wish(Check *k, const Object *client, const Object *queue, const Value *link) {
         const char *text = link->n_items == 3 ? value_get_string(link->items + 1) : NULL;
         const char *how = text ? strchr(text, ':') : NULL;
 
-        if (!how || !streq_ptr(value_get_string(link->items), "wish") || !startswith(how, ": lowers nothing"))
+        if (!how || !streq_ptr(value_get_string(link->items), "wish") || !queue != !strstr(how, " for queue "))
                 return;
+        bool lowers = !startswith(how, ": lowers nothing");
         _cleanup_free_ char *name = strndup(text, (size_t) (how - text)), *value = value_format(link->items + 2),
                             *given = name ? value_format(object_get(client, name)) : NULL;
-        if (value && given && !streq(value, given))
+        if (!value || !given || streq(value, given))
+                return;
+        if (queue && lowers)
+                check_add(k, "hints", CHECK_OK, "queue:%" PRIu64 " has the hint %s=%s, the process has %s",
+                                object_get_uint(queue, "Id"), name, value, given);
+        else if (queue)
+                check_add(k, "hints", CHECK_WARNING,
+                                "%s=%s of queue:%" PRIu64 " lowers nothing: the process was given %s, and hints only "
+                                "lower",
+                                name, value, object_get_uint(queue, "Id"), given);
+        else if (!lowers)
                 check_add(k, "hints", CHECK_WARNING,
                                 "%s=%s lowers nothing: the process was given %s, and hints only lower", name, value,
                                 given);
 }
 
-/* Names hints of the process that have no effect. */
-static void check_wishes(Check *k, const Object *client) {
+/* Names hints that have no effect, of the process or (not NULL) of one of its queues; and hints of that queue that make
+ * it differ from the process. */
+static void check_wishes(Check *k, const Object *client, const Object *queue) {
         _cleanup_(sd_bus_error_free)
         sd_bus_error error = SD_BUS_ERROR_NULL;
         _cleanup_(sd_bus_message_unrefp)
@@ -164,17 +177,22 @@ static void check_wishes(Check *k, const Object *client) {
         _cleanup_(value_done)
         Value chain = {};
 
-        if (ctl_call_method(k->ctl, NULL, NULL, "ExplainObject", &error, &reply, "o", client->path) < 0 ||
+        if (ctl_call_method(k->ctl, NULL, NULL, "ExplainObject", &error, &reply, "o", (queue ?: client)->path) < 0 ||
                         value_read(reply, &chain) < 0)
                 return; /* it has ended, or the service is an older one */
         for (size_t i = 0; i < chain.n_items; i++)
-                check_wish(k, client, chain.items + i);
+                check_wish(k, client, queue, chain.items + i);
 }
 
 void check_registered(Check *k, const Snapshot *s, const Object *client) {
+        const Object *q;
+
         check_add(k, "registered", CHECK_OK, "client:%" PRIu64 " in group %s", object_get_uint(client, "Id"),
                         object_get_string(client, "Group"));
         check_hooks(k, s, client);
-        check_wishes(k, client);
+        check_wishes(k, client, NULL);
+        SNAPSHOT_FOREACH(q, s, OBJECT_QUEUE)
+        if (is_of(q, client))
+                check_wishes(k, client, q);
         check_waits(k, client);
 }

@@ -239,8 +239,8 @@ static int call_explain(Ctl *c, const char *who, Object *ret_object, Value *ret)
         r = target_resolve(c, who, false, &t);
         if (r != 0)
                 return r;
-        if (t.kind != OBJECT_CLIENT && t.kind != OBJECT_GROUP)
-                return ctl_fail("%s: only of processes, units and groups", who);
+        if (t.kind == OBJECT_DEVICE)
+                return ctl_fail("%s: only of processes, queues, units and groups", who);
         r = object_fetch(c, t.kind, t.path, &error, ret_object);
         if (r >= 0)
                 r = ctl_call_method(c, NULL, NULL, "ExplainObject", &error, &reply, "o", t.path);
