@@ -229,6 +229,7 @@ static uint64_t lead_of(const Entity *e) {
 typedef struct Window {
         uint64_t open, close;
         uint64_t from; /* the entity is not expected earlier */
+        bool leads;    /* to the next one, which opens when it closes */
 } Window;
 
 /* Finds the window for an entity that is due from `first` to `last`. A window costs others its length at most, which
@@ -247,6 +248,7 @@ static bool make_window(const Entity *e, uint64_t first, uint64_t last, uint64_t
         ret->from = ns_sub(first, spread);
         ret->open = ns_sub(ret->from, MIN(lead, room));
         ret->close = MIN(ret->open + most, last + spread + FORECAST_LATE_NS);
+        ret->leads = false;
         return true;
 }
 
@@ -264,20 +266,43 @@ static bool period_window(const Entity *e, Window *ret) {
                                         make_window(e, next, next, f->spread_ns, since, ret));
 }
 
+static bool hint_window(const Entity *e, Window *ret) {
+        uint64_t at = e->forecast.hinted_at;
+
+        return at > 0 && make_window(e, at, at, FORECAST_HINT_NS, e->forecast.hint_from, ret);
+}
+
+/* A pause, and the window of a hint from where that opens in it. Both have been paid for, and those below yield in
+ * both; but only in a window it is known from when on the entity is expected. */
+static Window pause_window(const Forecast *f, uint64_t now, const Window *hint) {
+        Window pause = {.open = f->left_at, .close = f->pauses_until, .from = f->left_at};
+
+        if (!hint || hint->open >= pause.close)
+                return pause;
+        if (now >= hint->open)
+                return (Window){.open = hint->open, .close = MAX(hint->close, pause.close), .from = hint->from};
+        pause.close = hint->open;
+        pause.leads = true;
+        return pause;
+}
+
 /* Finds the window in which the next job is expected: by a hint, or else by its period. Returns whether there is
  * one. */
 static bool window_of(const Entity *e, uint64_t now, Window *ret) {
         const Forecast *f = &e->forecast;
-        uint64_t hint = f->hinted_at;
+        Window hint;
 
         if (!e->policy || e->told_ready)
                 return false;
+        bool hinted = hint_window(e, &hint) && now < hint.close;
         if (now < f->pauses_until) {
-                *ret = (Window){.open = f->left_at, .close = f->pauses_until, .from = f->left_at};
+                *ret = pause_window(f, now, hinted ? &hint : NULL);
                 return true;
         }
-        if (hint > 0 && make_window(e, hint, hint, FORECAST_HINT_NS, f->hint_from, ret) && now < ret->close)
+        if (hinted) {
+                *ret = hint;
                 return true;
+        }
         return period_window(e, ret) && now < ret->close;
 }
 
@@ -355,7 +380,7 @@ void forecast_turn(Device *d, uint64_t now) {
                         }
                         uint64_t at = open ? w.close : w.open;
                         if (at < next)
-                                opens = !open;
+                                opens = !open || w.leads;
                         next = MIN(next, at);
                 }
         bool anew = expected != NSEC_INFINITY && expected != d->expected_at;

@@ -40,7 +40,7 @@
  * A client can also say when it launches next (the hint "WillLaunch"): then that moment counts, with FORECAST_HINT_NS
  * on both sides, until the entity has come. The limit is the same, of the time since the entity came, or since a hint
  * expected it, or its period's window ended, whichever is later; a hint beyond it is not taken. A period's window
- * counts the time since the last hint only. One that comes late for its window opens it at once.
+ * counts the time since the last hint only. One that comes late for its window opens it at once, in a pause, too.
  *
  * Where no entity has a lower priority, nobody yields: no windows are made.
  *

@@ -125,6 +125,13 @@ void finish(Queue *q) {
                 arbiter_flush(q->manager);
 }
 
+void expect(Queue *q, uint64_t at) {
+        atomic_store(&q->page_slot->expected_ns, at);
+        page_mark_dirty(q->client->page.header, q->slot);
+        (void) arbiter_client_woke(q->client);
+        arbiter_flush(q->manager);
+}
+
 void drain(Queue *q) {
         atomic_store(&q->page_slot->waiters, atomic_load(&q->page_slot->outstanding));
         page_mark_dirty(q->client->page.header, q->slot);

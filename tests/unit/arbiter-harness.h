@@ -35,6 +35,8 @@ void finish(Queue *q);
 bool begin_in_turn(Queue *q);
 bool finish_in_turn(Queue *q);
 
+/* The client hints the time of the queue's next launch (WillLaunch). */
+void expect(Queue *q, uint64_t at);
 /* The held queue's launches in flight end, and its thread waits at the gate with the next one. */
 void drain(Queue *q);
 /* Sets the device's costs as the queue's client reports them, whatever was learned of its owner before. */

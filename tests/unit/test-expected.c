@@ -217,6 +217,45 @@ static void test_stays_off(void **state) {
         two_done(&t);
 }
 
+/* A hint for the time after a pause has its window at once, or within the pause: what the pause only held is taken off
+ * in time. */
+static void test_hint_in_a_pause(void **state) {
+        const uint64_t hold_ns = 300 * NSEC_PER_USEC, lead_ns = hold_ns + hold_ns / 4;
+
+        for (unsigned later = 0; later < 2; later++) {
+                Two t = visitor_make();
+                const Forecast *f = &t.h->entity->forecast;
+                PageSlot *s = t.l->page_slot;
+
+                (void) visit_with_pause(&t, 450 * NSEC_PER_USEC);
+                set_costs(t.l, hold_ns, RELEASE_NS);
+                finish(t.l);
+                atomic_store(&s->mean_ns, 100 * NSEC_PER_USEC);
+                let_pass(&t, t.due - now_ns());
+                begin(t.h);
+                let_pass(&t, 18 * NSEC_PER_MSEC);
+                finish(t.h);
+                begin(t.l);
+                assert_true(held(t.l) && atomic_load(&s->level) == LEVEL_GATE);
+                let_pass(&t, 50 * NSEC_PER_USEC);
+                assert_int_equal(atomic_load(&s->level), LEVEL_GATE);
+
+                uint64_t open = now_ns() + (later ? 150 * NSEC_PER_USEC : 0);
+                expect(t.h, open + lead_ns + FORECAST_HINT_NS);
+                assert_true(f->hinted_at > 0);
+                assert_int_equal(atomic_load(&s->level), later ? LEVEL_GATE : LEVEL_INTERRUPT);
+                let_pass(&t, ns_sub(open + 2 * STEP_NS, now_ns()));
+                assert_true(now_ns() < f->pauses_until);
+                assert_true(held(t.l));
+                assert_int_equal(atomic_load(&s->level), LEVEL_INTERRUPT);
+
+                /* It ends as any other. */
+                let_pass(&t, lead_ns + 2 * FORECAST_HINT_NS + FORECAST_LATE_NS);
+                assert_false(held(t.l));
+                two_done(&t);
+        }
+}
+
 /* Returns for how long the low one yields. */
 static uint64_t yields_until(const Two *t, uint64_t at) {
         uint64_t sum = 0;
@@ -271,6 +310,7 @@ int main(void) {
                         cmocka_unit_test(test_too_slow),
                         cmocka_unit_test(test_pauses),
                         cmocka_unit_test(test_stays_off),
+                        cmocka_unit_test(test_hint_in_a_pause),
                         cmocka_unit_test(test_many_pauses),
                         cmocka_unit_test(test_irregular),
         };

@@ -87,13 +87,6 @@ static uint64_t begin_with_wide_windows(Three *t) {
         return due;
 }
 
-static void hint(Three *t, Queue *q, uint64_t at) {
-        atomic_store(&q->page_slot->expected_ns, at);
-        page_mark_dirty(q->client->page.header, q->slot);
-        (void) arbiter_client_woke(q->client);
-        arbiter_flush(t->m);
-}
-
 static void assert_at_most_a_tenth(const Three *t, uint64_t since, uint64_t own_ns) {
         uint64_t all = now_ns() - since - own_ns;
 
@@ -108,7 +101,7 @@ static void test_hints_before_it_is_due(void **state) {
 
         for (unsigned i = 0; i < n; i++, due += PERIOD_NS) {
                 pass_until(&t, due - PERIOD_NS + 2 * NSEC_PER_MSEC);
-                hint(&t, t.h, due - PERIOD_NS + 14 * NSEC_PER_MSEC);
+                expect(t.h, due - PERIOD_NS + 14 * NSEC_PER_MSEC);
                 pass_until(&t, due + FORECAST_MARGIN_NS);
                 work(&t, t.h, WORK_NS);
         }
@@ -126,9 +119,9 @@ static void test_hints_when_it_is_late(void **state) {
                 /* Each third visit is left out. */
                 if (i % 3 == 0) {
                         pass_until(&t, due);
-                        hint(&t, t.h, due + 5 * NSEC_PER_MSEC / 2);
+                        expect(t.h, due + 5 * NSEC_PER_MSEC / 2);
                         pass_until(&t, due + 10 * NSEC_PER_MSEC);
-                        hint(&t, t.h, due + PERIOD_NS - 2 * NSEC_PER_MSEC);
+                        expect(t.h, due + PERIOD_NS - 2 * NSEC_PER_MSEC);
                         continue;
                 }
                 pass_until(&t, due + FORECAST_MARGIN_NS);
@@ -145,7 +138,7 @@ static void test_hint_after_the_window(void **state) {
                 uint64_t due = begin_with_wide_windows(&t), since = now_ns();
 
                 pass_until(&t, due);
-                hint(&t, t.h, due + ahead_ns);
+                expect(t.h, due + ahead_ns);
                 pass_until(&t, due + ahead_ns + FORECAST_HINT_NS);
                 assert_at_most_a_tenth(&t, since, 0);
                 three_done(&t);
@@ -157,12 +150,12 @@ static void test_earlier_than_hinted(void **state) {
         Three t = three_make();
 
         work(&t, t.h, WORK_NS);
-        hint(&t, t.h, now_ns() + NSEC_PER_SEC);
+        expect(t.h, now_ns() + NSEC_PER_SEC);
         assert_true(t.h->entity->forecast.hinted_at > 0);
         let_pass(&t, 20 * NSEC_PER_MSEC);
         work(&t, t.h, WORK_NS);
         uint64_t at = now_ns() + 20 * NSEC_PER_MSEC;
-        hint(&t, t.h, at);
+        expect(t.h, at);
         assert_int_equal(t.h->entity->forecast.hinted_at, at);
         pass_until(&t, at);
         assert_true(held(t.l));
@@ -196,6 +189,39 @@ static void test_pauses_of_early_visits(void **state) {
                 }
         }
         three_done(&t);
+}
+
+/* Two pauses, a hint in the second whose window opens in it or later, and the next window, take no more than a window
+ * may. */
+static void test_hints_in_pauses(void **state) {
+        const uint64_t pause_ns = 450 * NSEC_PER_USEC;
+
+        for (uint64_t ahead_us = 900; ahead_us < 3000; ahead_us += 600) {
+                Three t = three_make();
+                uint64_t due = begin_with_wide_windows(&t);
+                const Forecast *f = &t.h->entity->forecast;
+                unsigned n_hints = 0;
+
+                /* The first pause teaches. */
+                work(&t, t.h, WORK_NS);
+                let_pass(&t, pause_ns);
+                work(&t, t.h, WORK_NS);
+                t.yielded_ns = 0;
+                uint64_t since = now_ns();
+                for (unsigned i = 0; i < 40; i++, due += PERIOD_NS) {
+                        pass_until(&t, due + FORECAST_MARGIN_NS);
+                        work(&t, t.h, 18 * NSEC_PER_MSEC);
+                        let_pass(&t, pause_ns);
+                        work(&t, t.h, STEP_NS);
+                        let_pass(&t, STEP_NS);
+                        assert_true(now_ns() < f->pauses_until);
+                        expect(t.h, now_ns() + ahead_us * NSEC_PER_USEC);
+                        n_hints += f->hinted_at > 0;
+                }
+                assert_int_equal(n_hints, 40);
+                assert_at_most_a_tenth(&t, since, 0);
+                three_done(&t);
+        }
 }
 
 /* A pause is no window: what comes after it was not expected. */
@@ -362,6 +388,7 @@ int main(void) {
                         cmocka_unit_test(test_hint_after_the_window),
                         cmocka_unit_test(test_earlier_than_hinted),
                         cmocka_unit_test(test_pauses_of_early_visits),
+                        cmocka_unit_test(test_hints_in_pauses),
                         cmocka_unit_test(test_pause_is_no_window),
                         cmocka_unit_test(test_one_late_another_due),
                         cmocka_unit_test(test_end_of_pause),

@@ -300,20 +300,12 @@ static void test_streams(void **state) {
         two_done(&t);
 }
 
-/* The client hints the time of its next launch. */
-static void expect(const Two *t, uint64_t at) {
-        atomic_store(&t->h->page_slot->expected_ns, at);
-        page_mark_dirty(t->high.client->page.header, t->h->slot);
-        (void) arbiter_client_woke(t->high.client);
-        arbiter_flush(t->m);
-}
-
 static void test_hint(void **state) {
         Two t = busy_make(0);
 
         visit(&t);
         uint64_t at = now_ns() + 50 * NSEC_PER_MSEC;
-        expect(&t, at);
+        expect(t.h, at);
         assert_int_equal(pass_until(&t, at - 5 * NSEC_PER_MSEC), 0);
         assert_in_range(pass_until(&t, at), at - 5 * NSEC_PER_MSEC, at - FORECAST_HINT_NS + 2 * STEP_NS);
         visit(&t);
@@ -328,7 +320,7 @@ static void test_hint(void **state) {
         }
         uint64_t came_at = t.h->entity->forecast.came_at;
         at = now_ns() + 300 * NSEC_PER_USEC;
-        expect(&t, at);
+        expect(t.h, at);
         assert_int_equal(t.h->entity->forecast.hinted_at, at);
         (void) pass_until(&t, at);
         visit(&t);
@@ -337,7 +329,7 @@ static void test_hint(void **state) {
 
         /* The hold ends when the launch does not come. */
         at = now_ns() + 50 * NSEC_PER_MSEC;
-        expect(&t, at);
+        expect(t.h, at);
         assert_true(pass_until(&t, at) > 0);
         assert_int_equal(pass_until(&t, at + FORECAST_HINT_NS + FORECAST_LATE_NS + 2 * STEP_NS), 0);
         two_done(&t);
@@ -350,16 +342,16 @@ static void test_hints_that_lie(void **state) {
 
         visit(&t);
         for (uint64_t end = now_ns() + 2 * NSEC_PER_SEC; now_ns() < end; n++) {
-                expect(&t, now_ns() + 2 * FORECAST_HINT_NS);
+                expect(t.h, now_ns() + 2 * FORECAST_HINT_NS);
                 (void) pass_until(&t, now_ns() + 100 * NSEC_PER_USEC);
                 n_held += held(t.l);
         }
         assert_in_range(n_held, 1, n / FORECAST_PART);
 
         /* Impossible times are refused. */
-        expect(&t, 1);
-        expect(&t, now_ns() + FORECAST_HINT_MAX_NS + NSEC_PER_SEC);
-        expect(&t, UINT64_MAX);
+        expect(t.h, 1);
+        expect(t.h, now_ns() + FORECAST_HINT_MAX_NS + NSEC_PER_SEC);
+        expect(t.h, UINT64_MAX);
         assert_int_equal(pass_until(&t, now_ns() + 100 * NSEC_PER_MSEC), 0);
         two_done(&t);
 }
