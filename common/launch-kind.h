@@ -34,9 +34,9 @@ static inline uint64_t launch_kind_mix(uint64_t x) {
 
 /* Returns the kind of a launch, never 0. `size`: the amount of its work, in the runtime's own unit. */
 static inline uint64_t launch_kind(const void *what, uint64_t size) {
-        uint64_t magnitude = size > 0 ? 64 - (uint64_t) __builtin_clzll(size) : 0;
+        uint64_t magnitude = 64 - (uint64_t) __builtin_clzll(size | 1);
 
-        return launch_kind_mix(launch_kind_mix((uint64_t) (uintptr_t) what) + magnitude) ?: 1;
+        return launch_kind_mix(launch_kind_mix((uint64_t) (uintptr_t) what) + magnitude) | 1;
 }
 
 static inline size_t launch_kind_place(uint64_t kind) {

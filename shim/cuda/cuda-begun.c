@@ -63,10 +63,10 @@ void cuda_begun_counting_slow(const void *frame) {
 static void take_back(CudaBegun *b) {
         CudaQueue *q = b->queue;
 
-        if (b->rides) {
-                uint32_t ride = b->ride;
+        if (b->ticket != 0) {
+                uint64_t ticket = b->ticket;
                 cuda_begun_free(b);
-                cuda_ride_end(&q->ride, ride, 0, false);
+                cuda_ride_end(&q->ride, ticket, 0, false);
                 return;
         }
         if (!CUDA_QUEUE_LOCK(q))
@@ -100,7 +100,7 @@ void cuda_begun_look_slow(const void *frame) {
         cuda_begun.n = n;
 }
 
-static uint32_t note(CudaQueue *q, XschedQueue *xq, const void *frame, bool rides, uint32_t ride) {
+static uint32_t note(CudaQueue *q, XschedQueue *xq, const void *frame) {
         for (uint32_t i = 0; i < CUDA_BEGUN; i++) {
                 CudaBegun *b = &cuda_begun.records[i];
                 if (b->xq)
@@ -108,8 +108,7 @@ static uint32_t note(CudaQueue *q, XschedQueue *xq, const void *frame, bool ride
                 b->queue = q;
                 b->generation = q->generation;
                 b->timed = CUDA_TIMED;
-                b->rides = rides;
-                b->ride = ride;
+                b->ticket = 0;
                 b->ends = false;
                 b->frame = frame;
                 cuda_begun.n++;
@@ -121,15 +120,11 @@ static uint32_t note(CudaQueue *q, XschedQueue *xq, const void *frame, bool ride
 }
 
 uint32_t cuda_begun_note(CudaQueue *q, XschedQueue *xq, const void *frame) {
-        uint32_t i = note(q, xq, frame, false, 0);
+        uint32_t i = note(q, xq, frame);
 
         atomic_signal_fence(memory_order_seq_cst);
         cuda_begun_passed(frame);
         return i;
-}
-
-uint32_t cuda_begun_note_ride_slow(CudaQueue *q, XschedQueue *xq, const void *frame, uint32_t ride) {
-        return note(q, xq, frame, true, ride);
 }
 
 void cuda_begun_set_timed(uint32_t index, uint32_t timed) {

@@ -29,11 +29,10 @@ typedef struct CudaBegun {
         XschedQueue *xq; /* NULL: the record is free */
         CudaQueue *queue;
         const void *frame;
-        uint32_t ride;
-        bool rides;
-        bool ends; /* it may have been uncounted, or not */
-        uint32_t timed;
+        uint64_t ticket; /* of its ride: cuda_ride_begin(); 0: it does not ride, and the following is of it */
         uint64_t generation;
+        uint32_t timed;
+        bool ends; /* it may have been uncounted, or not */
 } CudaBegun;
 
 /* Of a thread. What a launch looks at comes first, in one line. */
@@ -83,21 +82,32 @@ static inline void cuda_begun_free(CudaBegun *b) {
 /* Notes a launch that was counted. Returns the record's index; CUDA_BEGUN: there is none free. */
 uint32_t cuda_begun_note(CudaQueue *q, XschedQueue *xq, const void *frame);
 
-/* The same for a launch on a ride: cuda_ride_begin(). */
-uint32_t cuda_begun_note_ride_slow(CudaQueue *q, XschedQueue *xq, const void *frame, uint32_t ride);
-static inline uint32_t cuda_begun_note_ride(CudaQueue *q, XschedQueue *xq, const void *frame, uint32_t ride) {
+/* The same for a launch on a ride, by the first record. Returns false if that is not free. */
+static inline bool cuda_begun_note_ride(CudaQueue *q, XschedQueue *xq, const void *frame, uint64_t ticket) {
         CudaBegun *b = &cuda_begun.records[0];
 
         if (unlikely(b->xq))
-                return cuda_begun_note_ride_slow(q, xq, frame, ride);
+                return false;
         b->queue = q;
-        b->rides = true;
-        b->ride = ride;
+        b->ticket = ticket;
         b->frame = frame;
         cuda_begun.n++;
         __atomic_signal_fence(__ATOMIC_SEQ_CST);
         b->xq = xq;
-        return 0;
+        return true;
+}
+
+/* The launch was made, or not. Returns false if it has been taken back: cuda_begun_is_there(). */
+static inline bool cuda_begun_end_ride(const XschedQueue *xq) {
+        CudaBegun *b = &cuda_begun.records[0];
+
+        if (unlikely(b->xq != xq))
+                return false;
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);
+        b->xq = NULL;
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);
+        cuda_begun.n--;
+        return true;
 }
 
 /* Notes its sample: CudaLaunch.timed. */

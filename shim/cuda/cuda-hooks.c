@@ -9,6 +9,7 @@
 
 #include <dlfcn.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #include "shim/cuda/cuda-capture.h"
 #include "shim/cuda/cuda-context.h"
@@ -115,35 +116,73 @@ HOOK(cuGetProcAddress_v2, (const char *name, void **ret, int version, uint64_t f
 
 /* --- launches --- */
 
-/* At an open gate the call goes on as a jump: nothing is left to do after it. */
-#define GATED(name, PARAMS, STREAM, PER_THREAD, WHAT, BLOCKS, TYPES, ...)                                              \
+static inline double queue_to(CudaQueue *q) {
+        double d;
+
+        memcpy(&d, &q, sizeof(d));
+        return d;
+}
+
+static inline CudaQueue *queue_from(double d) {
+        CudaQueue *q;
+
+        memcpy(&q, &d, sizeof(d));
+        return q;
+}
+
+/* At an open gate the call goes on to libcuda as a jump: nothing is left to do after it. Of a watched queue it goes on,
+ * by a jump as well, to riding_...(), which has the queue in a register for floating-point arguments: a launch has
+ * none, and has arguments in all the others. any_...() is for default streams, and gated_...() for all that is not done
+ * in a few instructions.
+ *
+ * JUMP: (TYPES, ARGS...) of such a jump. TYPES and ARGS are those of a call of libcuda's function. */
+#define AND_QUEUE(...)              (__VA_ARGS__, double queue)
+#define TO_NEXT(name, TYPES, ...)   NEXT(name, TYPES, __VA_ARGS__)
+#define TO_GATED(name, TYPES, ...)  gated_##name(__VA_ARGS__)
+#define TO_ANY(name, TYPES, ...)    any_##name(__VA_ARGS__)
+#define TO_RIDING(name, TYPES, ...) riding_##name(__VA_ARGS__, queue_to(q))
+#define OF(...)                     __VA_ARGS__
+#define GO(macro, ...)              macro(__VA_ARGS__)
+#define GATED(name, PARAMS, STREAM, PER_THREAD, WHAT, BLOCKS, JUMP, TYPES, ...)                                        \
         static _noinline_ CudaResult gated_##name PARAMS {                                                             \
-                CudaStream s = STREAM;                                                                                 \
-                CudaQueue *q = cuda_launch_queue_any(s, PER_THREAD);                                                   \
+                const CudaWork w = {                                                                                   \
+                                .entry = CUDA_##name,                                                                  \
+                                .per_thread = PER_THREAD,                                                              \
+                                .stream = STREAM,                                                                      \
+                                .what = WHAT,                                                                          \
+                                .blocks = BLOCKS,                                                                      \
+                                .frame = FRAME,                                                                        \
+                };                                                                                                     \
                 _cleanup_(cuda_launch_leave)                                                                           \
                 CudaLaunch l;                                                                                          \
-                l.queue = NULL;                                                                                        \
-                if (unlikely(!cuda_launch_gets_on(                                                                     \
-                                    CUDA_##name, q, cuda_launch_stream(s, PER_THREAD), WHAT, BLOCKS, FRAME, &l)) &&    \
-                                !cuda_launch_passes(CUDA_##name, q)) {                                                 \
-                        const CudaWork w = {                                                                           \
-                                        .entry = CUDA_##name,                                                          \
-                                        .per_thread = PER_THREAD,                                                      \
-                                        .stream = s,                                                                   \
-                                        .what = WHAT,                                                                  \
-                                        .blocks = BLOCKS,                                                              \
-                                        .frame = FRAME,                                                                \
-                        };                                                                                             \
-                        cuda_launch_begin(&w, &l);                                                                     \
-                }                                                                                                      \
+                cuda_launch_begin(&w, &l);                                                                             \
                 CudaResult r = NEXT(name, TYPES, __VA_ARGS__);                                                         \
                 cuda_launch_end(&l, r);                                                                                \
                 return r;                                                                                              \
         }                                                                                                              \
+        static _noinline_ CudaResult riding_##name AND_QUEUE PARAMS {                                                  \
+                CudaQueue *q = queue_from(queue);                                                                      \
+                _cleanup_(cuda_rider_leave)                                                                            \
+                CudaRider rider;                                                                                       \
+                rider.queue = NULL;                                                                                    \
+                if (unlikely(!cuda_rider_begin(CUDA_##name, q, cuda_launch_stream(STREAM, PER_THREAD), WHAT, BLOCKS,   \
+                                    FRAME, &rider)))                                                                   \
+                        return GO(TO_GATED, name, OF JUMP);                                                            \
+                CudaResult r = NEXT(name, TYPES, __VA_ARGS__);                                                         \
+                cuda_rider_end(&rider, r);                                                                             \
+                return r;                                                                                              \
+        }                                                                                                              \
+        static _noinline_ CudaResult any_##name PARAMS {                                                               \
+                CudaQueue *q = cuda_launch_queue_any(STREAM, PER_THREAD);                                              \
+                if (cuda_launch_passes(CUDA_##name, q))                                                                \
+                        return GO(TO_NEXT, name, OF JUMP);                                                             \
+                return q ? GO(TO_RIDING, name, OF JUMP) : GO(TO_GATED, name, OF JUMP);                                 \
+        }                                                                                                              \
         HOOK(name, PARAMS) {                                                                                           \
-                if (likely(cuda_launch_passes(CUDA_##name, cuda_launch_queue(STREAM))))                                \
-                        return NEXT(name, TYPES, __VA_ARGS__);                                                         \
-                return gated_##name(__VA_ARGS__);                                                                      \
+                CudaQueue *q = cuda_launch_queue(STREAM);                                                              \
+                if (likely(cuda_launch_passes(CUDA_##name, q)))                                                        \
+                        return GO(TO_NEXT, name, OF JUMP);                                                             \
+                return q ? GO(TO_RIDING, name, OF JUMP) : GO(TO_ANY, name, OF JUMP);                                   \
         }
 
 /* The function, and the one for which stream 0 is the per-thread default stream. */
@@ -151,32 +190,51 @@ HOOK(cuGetProcAddress_v2, (const char *name, void **ret, int version, uint64_t f
         GATED(name, PARAMS, STREAM, false, __VA_ARGS__)                                                                \
         GATED(name##_ptsz, PARAMS, STREAM, true, __VA_ARGS__)
 
-#define DIMENSIONS   unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared
-#define BLOCKS       ((uint64_t) gx * gy * gz)
-#define KERNEL_TYPES (CudaFunction, DIMENSIONS, CudaStream, void **, void **)
-#define KERNEL_ARGS  f, gx, gy, gz, bx, by, bz, shared, stream, params, extra
-GATED_BOTH(cuLaunchKernel, (CudaFunction f, DIMENSIONS, CudaStream stream, void **params, void **extra), stream, f,
-                BLOCKS, KERNEL_TYPES, KERNEL_ARGS)
+/* What is left of a kernel's arguments when the registers are full. The x86-64 ABI has the members of such a structure
+ * where it has so many arguments, and as one it is left in place by a jump. Several the compiler would load and store
+ * again, each. */
+typedef struct OnStack {
+        unsigned bz, after_bz;
+        unsigned shared, after_shared;
+        CudaStream stream;
+        void **params;
+} OnStack;
 
-#define COOPERATIVE_TYPES (CudaFunction, DIMENSIONS, CudaStream, void **)
-#define COOPERATIVE_ARGS  f, gx, gy, gz, bx, by, bz, shared, stream, params
-GATED_BOTH(cuLaunchCooperativeKernel, (CudaFunction f, DIMENSIONS, CudaStream stream, void **params), stream, f, BLOCKS,
-                COOPERATIVE_TYPES, COOPERATIVE_ARGS)
+typedef struct OnStackMore {
+        OnStack a;
+        void **extra;
+} OnStackMore;
+
+#define DIMENSIONS   unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by
+#define BLOCKS       ((uint64_t) gx * gy * gz)
+#define NUMBERS      unsigned, unsigned, unsigned, unsigned, unsigned
+#define KERNEL_TYPES (CudaFunction, NUMBERS, unsigned, unsigned, CudaStream, void **, void **)
+#define KERNEL_ARGS  f, gx, gy, gz, bx, by, more.a.bz, more.a.shared, more.a.stream, more.a.params, more.extra
+GATED_BOTH(cuLaunchKernel, (CudaFunction f, DIMENSIONS, OnStackMore more), more.a.stream, f, BLOCKS,
+                ((CudaFunction, NUMBERS, OnStackMore), f, gx, gy, gz, bx, by, more), KERNEL_TYPES, KERNEL_ARGS)
+
+#define COOPERATIVE_TYPES (CudaFunction, NUMBERS, unsigned, unsigned, CudaStream, void **)
+#define COOPERATIVE_ARGS  f, gx, gy, gz, bx, by, a.bz, a.shared, a.stream, a.params
+GATED_BOTH(cuLaunchCooperativeKernel, (CudaFunction f, DIMENSIONS, OnStack a), a.stream, f, BLOCKS,
+                ((CudaFunction, NUMBERS, OnStack), f, gx, gy, gz, bx, by, a), COOPERATIVE_TYPES, COOPERATIVE_ARGS)
 
 #define CONFIG_TYPES  (const CudaLaunchConfig *, CudaFunction, void **, void **)
 #define CONFIG_STREAM (c ? c->stream : NULL)
 #define CONFIG_BLOCKS (c ? (uint64_t) c->grid[0] * c->grid[1] * c->grid[2] : 0)
 GATED_BOTH(cuLaunchKernelEx, (const CudaLaunchConfig *c, CudaFunction f, void **params, void **extra), CONFIG_STREAM, f,
-                CONFIG_BLOCKS, CONFIG_TYPES, c, f, params, extra)
+                CONFIG_BLOCKS, (CONFIG_TYPES, c, f, params, extra), CONFIG_TYPES, c, f, params, extra)
 
-GATED_BOTH(cuGraphLaunch, (CudaGraph graph, CudaStream stream), stream, graph, 0, (CudaGraph, CudaStream), graph,
-                stream)
+#define LAUNCH_TYPES (CudaGraph, CudaStream)
+GATED_BOTH(cuGraphLaunch, (CudaGraph graph, CudaStream stream), stream, graph, 0, (LAUNCH_TYPES, graph, stream),
+                LAUNCH_TYPES, graph, stream)
 
-GATED(cuLaunch, (CudaFunction f), NULL, false, f, 1, (CudaFunction), f)
-GATED(cuLaunchGrid, (CudaFunction f, int width, int height), NULL, false, f, 1, (CudaFunction, int, int), f, width,
-                height)
+#define GRID_TYPES       (CudaFunction, int, int)
+#define GRID_ASYNC_TYPES (CudaFunction, int, int, CudaStream)
+GATED(cuLaunch, (CudaFunction f), NULL, false, f, 1, ((CudaFunction), f), (CudaFunction), f)
+GATED(cuLaunchGrid, (CudaFunction f, int width, int height), NULL, false, f, 1, (GRID_TYPES, f, width, height),
+                GRID_TYPES, f, width, height)
 GATED(cuLaunchGridAsync, (CudaFunction f, int width, int height, CudaStream stream), stream, false, f, 1,
-                (CudaFunction, int, int, CudaStream), f, width, height, stream)
+                (GRID_ASYNC_TYPES, f, width, height, stream), GRID_ASYNC_TYPES, f, width, height, stream)
 
 /* One kernel runs on several devices, and its parts wait for each other. So only the first part passes its gate; the
  * others are counted, and pass. */

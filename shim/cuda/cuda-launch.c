@@ -35,31 +35,6 @@ static _noinline_ void launch_track(const CudaWork *w, CudaQueue *q, XschedQueue
         cuda_begun_set_timed(ret->begun, ret->timed);
 }
 
-/* Returns whether the launch passes without more. During a capture each launch needs a mark: no stream is queried. */
-static bool launch_rides(CudaQueue *q, const CudaWork *w, const void *frame, CudaLaunch *ret) {
-        uint64_t kind = launch_kind(w->what, w->blocks), expected = launch_kind_expected(&q->kinds, kind);
-        uint32_t ride;
-        bool last;
-
-        cuda_track_look_for_left(frame);
-        if (atomic_load_explicit(&cuda_n_captures, memory_order_relaxed) > 0 ||
-                        !cuda_ride_begin(&q->ride, expected, &ride, &last))
-                return false;
-        if (unlikely(xsched_queue_get_state(q->xq) & XSCHED_QUEUE_HELD)) {
-                cuda_ride_end(&q->ride, ride, expected, false);
-                return false;
-        }
-        ret->xq = q->xq;
-        ret->kind = kind;
-        ret->rides = true;
-        ret->last = last;
-        ret->ride = ride;
-        ret->expected = expected;
-        ret->begun = cuda_begun_note_ride(q, ret->xq, frame, ride);
-        ret->queue = q;
-        return true;
-}
-
 static void launch_begin(const CudaWork *w, bool wait, CudaLaunch *ret) {
         const void *frame = w->frame;
         CudaStream stream = w->stream;
@@ -75,7 +50,7 @@ static void launch_begin(const CudaWork *w, bool wait, CudaLaunch *ret) {
                 return;
         CudaQueue *q = cuda_queue_get(stream, per_thread, &cuda_track_ops);
         XschedQueue *xq = q ? q->xq : NULL;
-        if (!xq || (cuda_ride_is_open(&q->ride) && wait && launch_rides(q, w, frame, ret)))
+        if (!xq)
                 return;
         /* With tracked launches in flight the bound comes first, and then the gate: a launch that the gate has let
          * through must not wait. */
@@ -122,16 +97,15 @@ static bool launch_count(CudaQueue *q, const CudaLaunch *l, uint64_t expected) {
 
 /* After a launch, and its mark if it needs one. A program may have kernels of several kinds, so the longest one counts
  * for some rides. */
-static void launch_open_ride(CudaQueue *q, const CudaLaunch *l, uint64_t expected) {
+static void launch_open_ride(CudaQueue *q, uint64_t kind, uint32_t limit, uint64_t expected) {
         uint64_t longest = atomic_load_explicit(&q->ride.most_ns, memory_order_relaxed);
-        uint32_t limit = l->limit;
         bool keeps_up = atomic_load_explicit(&q->keeps_up, memory_order_relaxed);
 
         cuda_track_ask(q, limit > 0);
         if (q->lost)
                 return;
         if (keeps_up != atomic_load_explicit(&q->keeps_up, memory_order_relaxed))
-                limit = cuda_bound_limit(q, l->kind);
+                limit = cuda_bound_limit(q, kind);
         if (q->n_rides++ % SAME_LONGEST == 0)
                 longest = 0;
         longest = MAX(expected, longest);
@@ -153,23 +127,25 @@ static void launch_uncount(CudaQueue *q, const CudaLaunch *l, uint64_t expected)
 
 /* The last one that had room was made. Without the lock, or once the service does not watch any more, the next launch
  * is one that does not ride. */
-void cuda_launch_renew_ride(CudaQueue *q, CudaLaunch *l) {
+void cuda_rider_renew(CudaQueue *q, XschedQueue *xq, CudaStream stream, uint64_t kind, uint64_t expected) {
         PROTECT_ERRNO;
         if (!CUDA_TRACK_TRY_LOCK(q))
                 return;
-        if (q->xq == l->xq && !q->gone && !q->lost && q->seq > q->done_seq &&
-                        xsched_queue_get_state(l->xq) & XSCHED_QUEUE_WATCHED) {
-                l->limit = cuda_bound_limit(q, l->kind);
-                if (q->seq == q->marked_seq || !cuda_mark_is_due(q, l->limit) || cuda_mark_record(q, l->stream))
-                        launch_open_ride(q, l, l->expected);
+        if (q->xq == xq && !q->gone && !q->lost && q->seq > q->done_seq &&
+                        xsched_queue_get_state(xq) & XSCHED_QUEUE_WATCHED) {
+                uint32_t limit = cuda_bound_limit(q, kind);
+                if (q->seq == q->marked_seq || !cuda_mark_is_due(q, limit) || cuda_mark_record(q, stream))
+                        launch_open_ride(q, kind, limit, expected);
         }
         cuda_queue_unlock(q);
-        xsched_queue_look(l->xq);
+        xsched_queue_look(xq);
 }
 
-void cuda_launch_end_slow(CudaLaunch *l, CudaResult result) {
+void cuda_launch_end(CudaLaunch *l, CudaResult result) {
         CudaQueue *q = TAKE_PTR(l->queue);
 
+        if (!q)
+                return;
         PROTECT_ERRNO;
         if (unlikely(!CUDA_TRACK_LOCK(q))) {
                 if (cuda_begun_is_there(l->begun, l->xq)) {
@@ -185,7 +161,7 @@ void cuda_launch_end_slow(CudaLaunch *l, CudaResult result) {
         if (counts && !launch_count(q, l, expected))
                 launch_uncount(q, l, expected);
         else if (counts)
-                launch_open_ride(q, l, expected);
+                launch_open_ride(q, l->kind, l->limit, expected);
         else if (is_there && l->timed < CUDA_TIMED && q->xq == l->xq)
                 q->timed[l->timed].used = false;
         cuda_queue_unlock(q);

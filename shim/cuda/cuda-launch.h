@@ -30,11 +30,16 @@ typedef struct CudaLaunch {
         uint32_t limit; /* cuda_bound_limit() */
         uint32_t timed; /* index of the events around it; CUDA_TIMED: none */
         uint32_t begun; /* index of its record: cuda-begun.h */
-        bool rides;     /* cuda_ride_begin(); the following are of such a launch */
-        bool last;
-        uint32_t ride;
-        uint64_t expected;
 } CudaLaunch;
+
+/* A launch on a ride: cuda-ride.h. */
+typedef struct CudaRider {
+        CudaQueue *queue; /* NULL: it does not ride */
+        XschedQueue *xq;
+        CudaStream stream;
+        uint64_t kind, expected;
+        uint64_t ticket;
+} CudaRider;
 
 static inline CudaStream cuda_launch_stream(CudaStream stream, bool per_thread) {
         return !stream && per_thread ? (CudaStream) (uintptr_t) CUDA_STREAM_PER_THREAD : stream;
@@ -73,29 +78,36 @@ static inline __attribute__((always_inline)) bool cuda_launch_passes(CudaEntry e
         return true;
 }
 
-/* A launch on a ride (cuda-ride.h), which it nearly always is while its queue is watched. Returns false when it needs
+/* A launch gets on a ride, which it nearly always does while its queue is watched. Returns false when it needs
  * cuda_launch_begin(). */
-static inline __attribute__((always_inline)) bool cuda_launch_gets_on(CudaEntry entry, CudaQueue *q, CudaStream stream,
-                const void *what, uint64_t blocks, const void *frame, CudaLaunch *ret) {
-        if (unlikely(!q) || unlikely(!cuda_ride_is_open(&q->ride)) || unlikely(cuda_capture_relaxed != NULL))
-                return false;
-        uint64_t kind = launch_kind(what, blocks), expected = launch_kind_expected(&q->kinds, kind);
-        if (unlikely(!cuda_ride_begin(&q->ride, expected, &ret->ride, &ret->last)))
+static inline __attribute__((always_inline)) bool cuda_rider_begin(CudaEntry entry, CudaQueue *q, CudaStream stream,
+                const void *what, uint64_t blocks, const void *frame, CudaRider *ret) {
+        uint64_t kind = launch_kind(what, blocks), expected = launch_kind_expected(&q->kinds, kind), ticket;
+
+        if (unlikely(!cuda_ride_begin(&q->ride, expected, &ticket)))
                 return false;
         XschedQueue *xq = q->xq;
-        if (unlikely(open_gate_may_be_held(&q->open)) || unlikely(!xq)) {
-                cuda_ride_end(&q->ride, ret->ride, expected, false);
+        if (unlikely(!xq) || unlikely(open_gate_may_be_held(&q->open)) ||
+                        unlikely(!cuda_begun_note_ride(q, xq, frame, ticket))) {
+                cuda_ride_end(&q->ride, ticket, expected, false);
                 return false;
         }
-        ret->xq = xq;
-        ret->stream = stream;
-        ret->kind = kind;
-        ret->rides = true;
-        ret->expected = expected;
-        ret->begun = cuda_begun_note_ride(q, xq, frame, ret->ride);
-        ret->queue = q;
+        *ret = (CudaRider){
+                        .queue = q, .xq = xq, .stream = stream, .kind = kind, .expected = expected, .ticket = ticket};
         cuda_count(entry);
         return true;
+}
+
+/* The native call has returned. */
+void cuda_rider_renew(CudaQueue *q, XschedQueue *xq, CudaStream stream, uint64_t kind, uint64_t expected);
+static inline __attribute__((always_inline)) void cuda_rider_end(CudaRider *r, CudaResult result) {
+        CudaQueue *q = TAKE_PTR(r->queue);
+
+        if (unlikely(!cuda_begun_end_ride(r->xq)))
+                return;
+        cuda_ride_end(&q->ride, r->ticket, r->expected, result == CUDA_RESULT_SUCCESS);
+        if (unlikely(cuda_ride_was_last(r->ticket)))
+                cuda_rider_renew(q, r->xq, r->stream, r->kind, r->expected);
 }
 
 /* Passes the gate. The caller then makes the native call, and calls cuda_launch_end() with its result. */
@@ -104,27 +116,15 @@ void cuda_launch_begin(const CudaWork *w, CudaLaunch *ret);
 /* The same without waiting, for a launch that another one waits for. */
 void cuda_launch_begin_nowait(const CudaWork *w, CudaLaunch *ret);
 
-void cuda_launch_end_slow(CudaLaunch *l, CudaResult result);
-void cuda_launch_renew_ride(CudaQueue *q, CudaLaunch *l);
-static inline void cuda_launch_end(CudaLaunch *l, CudaResult result) {
-        CudaQueue *q = l->queue;
+void cuda_launch_end(CudaLaunch *l, CudaResult result);
 
-        if (unlikely(!q))
-                return;
-        if (unlikely(!l->rides)) {
-                cuda_launch_end_slow(l, result);
-                return;
-        }
-        l->queue = NULL;
-        if (unlikely(!cuda_begun_is_there(l->begun, l->xq)))
-                return;
-        cuda_begun_end(l->begun);
-        cuda_ride_end(&q->ride, l->ride, l->expected, result == CUDA_RESULT_SUCCESS);
-        if (unlikely(l->last))
-                cuda_launch_renew_ride(q, l);
+/* The clean-ups of a thread that ends within the native call: whether the launch was made is not known. */
+static inline void cuda_launch_leave(CudaLaunch *l) {
+        if (l->queue)
+                cuda_launch_end(l, CUDA_RESULT_NOT_READY);
 }
 
-/* The clean-up of a thread that ends within the native call: whether the launch was made is not known. */
-static inline void cuda_launch_leave(CudaLaunch *l) {
-        cuda_launch_end(l, CUDA_RESULT_NOT_READY);
+static inline __attribute__((always_inline)) void cuda_rider_leave(CudaRider *r) {
+        if (unlikely(r->queue != NULL))
+                cuda_rider_end(r, CUDA_RESULT_NOT_READY);
 }

@@ -70,8 +70,7 @@ bool cuda_ride_give_up(CudaRide *r, uint64_t now) {
 void cuda_ride_reset(CudaRide *r) {
         uint64_t word = cuda_ride_load(r);
 
-        while (!cuda_ride_exchange(
-                        r, &word, ((cuda_ride_generation(word) + 1) & UINT64_C(0x1FFF)) * CUDA_RIDE_GENERATION))
+        while (!cuda_ride_exchange(r, &word, (word + CUDA_RIDE_GENERATION) & CUDA_RIDE_GENERATIONS))
                 ;
         r->waits_since_ns = 0;
 }

@@ -43,10 +43,7 @@ static inline uint32_t cuda_ride_field(uint64_t word, uint64_t unit) {
         return (uint32_t) (word / unit & CUDA_RIDE_MAX);
 }
 
-/* Without the bit of an open ride. */
-static inline uint32_t cuda_ride_generation(uint64_t word) {
-        return (uint32_t) (word / CUDA_RIDE_GENERATION & 0x1FFF);
-}
+#define CUDA_RIDE_GENERATIONS (UINT64_C(0x1FFF) * CUDA_RIDE_GENERATION)
 
 static inline uint64_t cuda_ride_load(const CudaRide *r) {
         return __atomic_load_n((const uint64_t *) &r->word, __ATOMIC_RELAXED);
@@ -68,8 +65,8 @@ static inline uint32_t cuda_ride_count(const CudaRide *r) {
 }
 
 /* A launch of `ns` nanoseconds gets on. Returns false if it may not: it is too long, or the ride is full or closed.
- * `ret_last`: there is no room for another one. */
-static inline bool cuda_ride_begin(CudaRide *r, uint64_t ns, uint32_t *ret_generation, bool *ret_last) {
+ * `ret_ticket`: never 0. */
+static inline bool cuda_ride_begin(CudaRide *r, uint64_t ns, uint64_t *ret_ticket) {
         uint64_t word = cuda_ride_load(r);
 
         if (ns == 0 || ns > __atomic_load_n((const uint64_t *) &r->most_ns, __ATOMIC_RELAXED))
@@ -78,17 +75,21 @@ static inline bool cuda_ride_begin(CudaRide *r, uint64_t ns, uint32_t *ret_gener
                 if (!(word & CUDA_RIDE_OPEN) || cuda_ride_field(word, CUDA_RIDE_ROOM) == 0)
                         return false;
         while (!cuda_ride_exchange(r, &word, word - CUDA_RIDE_ROOM + CUDA_RIDE_INSIDE));
-        *ret_generation = cuda_ride_generation(word);
-        *ret_last = cuda_ride_field(word, CUDA_RIDE_ROOM) == 1;
+        *ret_ticket = word;
         return true;
 }
 
+/* Returns whether there was no room for another launch behind this one. */
+static inline bool cuda_ride_was_last(uint64_t ticket) {
+        return cuda_ride_field(ticket, CUDA_RIDE_ROOM) == 1;
+}
+
 /* The launch was made, or it was not. After cuda_ride_reset() this does nothing. */
-static inline void cuda_ride_end(CudaRide *r, uint32_t generation, uint64_t ns, bool made) {
+static inline void cuda_ride_end(CudaRide *r, uint64_t ticket, uint64_t ns, bool made) {
         uint64_t word = cuda_ride_load(r), more = made ? CUDA_RIDE_ENDED + ns * CUDA_RIDE_NS : 0;
 
         do
-                if (cuda_ride_generation(word) != generation)
+                if ((word ^ ticket) & CUDA_RIDE_GENERATIONS)
                         return;
         while (!cuda_ride_exchange(r, &word, word - CUDA_RIDE_INSIDE + more));
 }

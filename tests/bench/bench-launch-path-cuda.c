@@ -48,14 +48,14 @@ static const Load loads[] = {
                 {
                                 .name = "open",
                                 .kernel_ns = {2000, 2000},
-                                .most_instructions = 90,
+                                .most_instructions = 75,
                 },
                 /* The one that PyTorch uses: the layer has to ask for the context. */
                 {
                                 .name = "open-default",
                                 .default_stream = true,
                                 .kernel_ns = {2000, 2000},
-                                .most_instructions = 210,
+                                .most_instructions = 155,
                 },
                 /* The device keeps up with the program. */
                 {
@@ -64,7 +64,7 @@ static const Load loads[] = {
                                 .watch = PAGE_WATCH_ALL,
                                 .threshold = 1,
                                 .budget_us = 200,
-                                .most_instructions = 320,
+                                .most_instructions = 220,
                                 .most_ns = 50,
                 },
                 {
@@ -74,14 +74,14 @@ static const Load loads[] = {
                                 .watch = PAGE_WATCH_ALL,
                                 .threshold = 1,
                                 .budget_us = 200,
-                                .most_instructions = 340,
+                                .most_instructions = 300,
                                 .most_ns = 50,
                 },
                 {
                                 .name = "watched-first",
                                 .kernel_ns = {2000, 2000},
                                 .watch = PAGE_WATCH_ALL,
-                                .most_instructions = 320,
+                                .most_instructions = 220,
                                 .most_ns = 65,
                 },
                 {
@@ -90,7 +90,7 @@ static const Load loads[] = {
                                 .watch = PAGE_WATCH_ALL,
                                 .threshold = 1,
                                 .budget_us = 200,
-                                .most_instructions = 370,
+                                .most_instructions = 270,
                                 .most_ns = 60,
                 },
                 /* It does not: the program waits for it. */

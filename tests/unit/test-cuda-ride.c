@@ -18,25 +18,24 @@
 
 static void test_begins(void **state) {
         CudaRide r = {};
-        uint32_t g = 0;
-        bool last;
+        uint64_t ticket = 0;
         uint64_t ns = 0;
 
-        assert_false(cuda_ride_begin(&r, 1 * US, &g, &last)); /* not open */
+        assert_false(cuda_ride_begin(&r, 1 * US, &ticket)); /* not open */
         cuda_ride_open(&r, 2, 5 * US);
         assert_true(cuda_ride_is_open(&r));
-        assert_false(cuda_ride_begin(&r, 0, &g, &last)); /* of unknown length */
-        assert_false(cuda_ride_begin(&r, 5 * US + 1, &g, &last));
-        assert_true(cuda_ride_begin(&r, 5 * US, &g, &last));
-        assert_false(last);
-        assert_true(cuda_ride_begin(&r, 1 * US, &g, &last));
-        assert_true(last);
-        assert_false(cuda_ride_begin(&r, 1 * US, &g, &last)); /* full */
+        assert_false(cuda_ride_begin(&r, 0, &ticket)); /* of unknown length */
+        assert_false(cuda_ride_begin(&r, 5 * US + 1, &ticket));
+        assert_true(cuda_ride_begin(&r, 5 * US, &ticket));
+        assert_false(cuda_ride_was_last(ticket));
+        assert_true(cuda_ride_begin(&r, 1 * US, &ticket));
+        assert_true(cuda_ride_was_last(ticket));
+        assert_false(cuda_ride_begin(&r, 1 * US, &ticket)); /* full */
 
         assert_int_equal(cuda_ride_take(&r, &ns), 0);
-        cuda_ride_end(&r, g, 5 * US, true);
-        cuda_ride_end(&r, g, 1 * US, false); /* was not made */
-        assert_false(cuda_ride_begin(&r, 1 * US, &g, &last));
+        cuda_ride_end(&r, ticket, 5 * US, true);
+        cuda_ride_end(&r, ticket, 1 * US, false); /* was not made */
+        assert_false(cuda_ride_begin(&r, 1 * US, &ticket));
         assert_int_equal(cuda_ride_take(&r, &ns), 1);
         assert_int_equal(ns, 5 * US);
         assert_int_equal(cuda_ride_take(&r, &ns), 0);
@@ -44,34 +43,32 @@ static void test_begins(void **state) {
 
 static void test_closes(void **state) {
         CudaRide r = {};
-        uint32_t g = 0;
-        bool last;
+        uint64_t ticket = 0;
         uint64_t ns;
 
         cuda_ride_open(&r, 5, US);
-        assert_true(cuda_ride_begin(&r, US, &g, &last));
+        assert_true(cuda_ride_begin(&r, US, &ticket));
         assert_false(cuda_ride_close(&r)); /* a launch is on it */
         assert_true(cuda_ride_is_open(&r));
-        cuda_ride_end(&r, g, US, true);
+        cuda_ride_end(&r, ticket, US, true);
         assert_false(cuda_ride_close(&r)); /* it was not taken */
         assert_int_equal(cuda_ride_take(&r, &ns), 1);
         assert_true(cuda_ride_close(&r));
         assert_false(cuda_ride_is_open(&r));
-        assert_false(cuda_ride_begin(&r, US, &g, &last));
+        assert_false(cuda_ride_begin(&r, US, &ticket));
         cuda_ride_open(&r, 1, US);
-        assert_true(cuda_ride_begin(&r, US, &g, &last)); /* the room that was left has gone with the close */
-        assert_false(cuda_ride_begin(&r, US, &g, &last));
+        assert_true(cuda_ride_begin(&r, US, &ticket)); /* the room that was left has gone with the close */
+        assert_false(cuda_ride_begin(&r, US, &ticket));
 }
 
 /* What was on a ride that was reset does not count on the next one. */
 static void test_reset(void **state) {
         CudaRide r = {};
-        uint32_t old = 0, g = 0;
-        bool last;
+        uint64_t old = 0, ticket = 0;
         uint64_t ns;
 
         cuda_ride_open(&r, 5, US);
-        assert_true(cuda_ride_begin(&r, US, &old, &last));
+        assert_true(cuda_ride_begin(&r, US, &old));
         cuda_ride_reset(&r);
         assert_false(cuda_ride_is_open(&r));
         cuda_ride_end(&r, old, US, true);
@@ -79,10 +76,10 @@ static void test_reset(void **state) {
         assert_true(cuda_ride_close(&r));
 
         cuda_ride_open(&r, 5, US);
-        assert_true(cuda_ride_begin(&r, US, &g, &last));
+        assert_true(cuda_ride_begin(&r, US, &ticket));
         cuda_ride_end(&r, old, US, true);
         assert_false(cuda_ride_close(&r));
-        cuda_ride_end(&r, g, US, true);
+        cuda_ride_end(&r, ticket, US, true);
         assert_int_equal(cuda_ride_take(&r, &ns), 1);
         for (unsigned i = 0; i < 0x2001; i++) /* the generation begins anew, and nothing else changes */
                 cuda_ride_reset(&r);
@@ -93,33 +90,33 @@ static void test_reset(void **state) {
 /* However many and long they are, what is counted of them in one word does not run over into the next part. */
 static void test_room(void **state) {
         CudaRide r = {};
-        uint32_t g = 0, n = 0;
-        bool last = false;
+        uint64_t ticket = 0;
+        uint32_t n = 0;
         uint64_t ns;
 
         cuda_ride_open(&r, 5000, US);
-        for (; !last; n++)
-                assert_true(cuda_ride_begin(&r, US, &g, &last));
+        for (; !cuda_ride_was_last(ticket); n++)
+                assert_true(cuda_ride_begin(&r, US, &ticket));
         assert_int_equal(n, CUDA_RIDE_MAX);
         cuda_ride_open(&r, 5000, US);
-        assert_false(cuda_ride_begin(&r, US, &g, &last));
+        assert_false(cuda_ride_begin(&r, US, &ticket));
         for (uint32_t i = 0; i < n; i++)
-                cuda_ride_end(&r, g, US, true);
+                cuda_ride_end(&r, ticket, US, true);
         assert_int_equal(cuda_ride_count(&r), n);
         cuda_ride_open(&r, 5000, US);
-        assert_false(cuda_ride_begin(&r, US, &g, &last));
+        assert_false(cuda_ride_begin(&r, US, &ticket));
         assert_int_equal(cuda_ride_take(&r, &ns), n);
         assert_int_equal(ns, n * US);
 
         cuda_ride_open(&r, 5000, 30 * US);
-        for (n = 0, last = false; !last; n++)
-                assert_true(cuda_ride_begin(&r, 30 * US, &g, &last));
+        for (n = 0, ticket = 0; !cuda_ride_was_last(ticket); n++)
+                assert_true(cuda_ride_begin(&r, 30 * US, &ticket));
         assert_in_range(n, 10, CUDA_RIDE_MAX - 1);
         for (uint32_t i = 0; i < n; i++)
-                cuda_ride_end(&r, g, 30 * US, true);
+                cuda_ride_end(&r, ticket, 30 * US, true);
         cuda_ride_open(&r, 5000, US); /* there may be some time left for short ones */
-        for (last = false; !last && cuda_ride_begin(&r, US, &g, &last); n++)
-                cuda_ride_end(&r, g, US, true);
+        for (ticket = 0; !cuda_ride_was_last(ticket) && cuda_ride_begin(&r, US, &ticket); n++)
+                cuda_ride_end(&r, ticket, US, true);
         assert_int_equal(cuda_ride_take(&r, &ns), n);
         assert_in_range(ns, 500 * US, 0xFFFFF);
         assert_true(cuda_ride_close(&r));
@@ -129,17 +126,16 @@ static void test_room(void **state) {
 static void test_gives_up(void **state) {
         const uint64_t start = 5 * NSEC_PER_SEC;
         CudaRide r = {};
-        uint32_t left = 0, g = 0;
-        bool last;
+        uint64_t left = 0, ticket = 0;
         uint64_t ns;
 
         cuda_ride_open(&r, 5, US);
-        assert_true(cuda_ride_begin(&r, US, &left, &last));
+        assert_true(cuda_ride_begin(&r, US, &left));
         assert_false(cuda_ride_close(&r));
         assert_false(cuda_ride_give_up(&r, start));
         assert_false(cuda_ride_give_up(&r, start + NSEC_PER_SEC - 1));
-        assert_true(cuda_ride_begin(&r, US, &g, &last)); /* the program goes on */
-        cuda_ride_end(&r, g, US, true);
+        assert_true(cuda_ride_begin(&r, US, &ticket)); /* the program goes on */
+        cuda_ride_end(&r, ticket, US, true);
         assert_int_equal(cuda_ride_take(&r, &ns), 1);
         assert_false(cuda_ride_close(&r));
         assert_false(cuda_ride_give_up(&r, start + 2 * NSEC_PER_SEC));
@@ -159,19 +155,18 @@ typedef struct Race {
 
 static void *launch_main(void *userdata) {
         Race *race = userdata;
-        uint32_t g = 0;
-        bool last;
+        uint64_t ticket = 0;
 
         for (uint64_t i = 0; !atomic_load(&race->over); i++) {
                 uint64_t ns = 1 + i % 7;
                 atomic_fetch_add(&race->inside, 1); /* before it begins, until after it has ended */
-                if (cuda_ride_begin(&race->ride, ns, &g, &last)) {
+                if (cuda_ride_begin(&race->ride, ns, &ticket)) {
                         bool made = i % 11 != 0;
                         if (made) {
                                 atomic_fetch_add(&race->made, 1);
                                 atomic_fetch_add(&race->made_ns, ns);
                         }
-                        cuda_ride_end(&race->ride, g, ns, made);
+                        cuda_ride_end(&race->ride, ticket, ns, made);
                 }
                 atomic_fetch_sub(&race->inside, 1);
         }
