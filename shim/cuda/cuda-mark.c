@@ -89,21 +89,25 @@ void cuda_mark_release(CudaQueue *q, const CudaMark *m) {
 }
 
 /* How many launches, or how much of the device's time, share a mark. At the bound a thread waits for the older of two
- * marks, so that the device has work meanwhile. If the device keeps up with the program, there is nothing to wait for.
- */
+ * marks, so that the device has work meanwhile. If the device keeps up with the program, there is nothing to wait for;
+ * and without a bound marks only tell that it still does. */
+static uint32_t marks_apart(const CudaQueue *q, uint32_t limit) {
+        return !atomic_load_explicit(&q->keeps_up, memory_order_relaxed) ? 1 : limit > 0 ? 2 : 4;
+}
+
 static uint32_t mark_every(const CudaQueue *q, uint32_t limit) {
         bool keeps_up = atomic_load_explicit(&q->keeps_up, memory_order_relaxed);
-        uint32_t most = keeps_up ? 2 * MARK_EVERY : MARK_EVERY;
+        uint32_t most = marks_apart(q, limit) * MARK_EVERY;
 
         return limit == 0 ? most : CLAMP(limit / (keeps_up ? CUDA_MARKS_BOUND : 2), 1U, most);
 }
 
-static uint64_t mark_every_ns(const CudaQueue *q) {
-        return atomic_load_explicit(&q->keeps_up, memory_order_relaxed) ? 2 * MARK_EVERY_NS : MARK_EVERY_NS;
+static uint64_t mark_every_ns(const CudaQueue *q, uint32_t limit) {
+        return marks_apart(q, limit) * MARK_EVERY_NS;
 }
 
 bool cuda_mark_is_due(CudaQueue *q, uint32_t limit) {
-        return q->own_default || cuda_drains_take(q) > 0 || q->unmarked_ns >= mark_every_ns(q) ||
+        return q->own_default || cuda_drains_take(q) > 0 || q->unmarked_ns >= mark_every_ns(q, limit) ||
                         atomic_load(&cuda_n_captures) > 0 || q->seq - q->marked_seq >= mark_every(q, limit);
 }
 
@@ -114,7 +118,7 @@ uint32_t cuda_mark_room(const CudaQueue *q, uint32_t limit, uint64_t expected) {
         if (expected == 0 || expected > RIDE_MAX_NS || q->own_default || since >= every || q->n_drains > 0 ||
                         atomic_load(&cuda_n_captures) > 0 || (limit > 0 && n >= limit))
                 return 0;
-        uint64_t room = MIN(every - since, DIV_ROUND_UP(ns_sub(mark_every_ns(q), q->unmarked_ns), expected));
+        uint64_t room = MIN(every - since, DIV_ROUND_UP(ns_sub(mark_every_ns(q, limit), q->unmarked_ns), expected));
         room = MIN(room, q->to_sample);
         return (uint32_t) (limit > 0 ? MIN(room, limit - n) : room);
 }

@@ -9,10 +9,8 @@
 
 #include "shim/cuda/cuda-queue.h"
 
-/* While the device keeps up with the program, the driver is asked for the last mark but one when there are so many. A
- * queue without a bound may be one of high priority, whose launches' ends are to be noticed soon. */
-#define CUDA_MARKS_BOUND   3U
-#define CUDA_MARKS_UNBOUND 2U
+/* While the device keeps up with the program, the driver is asked for the last mark but one when there are so many. */
+#define CUDA_MARKS_BOUND 3U
 
 /* Returns the i-th mark; 0 is the oldest. */
 CudaMark *cuda_mark_at(CudaQueue *q, uint32_t i);

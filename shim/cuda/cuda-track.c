@@ -508,8 +508,8 @@ static void ask_last_but_one(CudaQueue *q) {
 }
 
 void cuda_track_ask(CudaQueue *q, bool bounded) {
-        if (q->n_marks < (bounded ? CUDA_MARKS_BOUND : CUDA_MARKS_UNBOUND) || (bounded && !atomic_load(&q->keeps_up)) ||
-                        q->own_default || atomic_load(&q->leaves) > 0 || cuda_has_ended())
+        if (q->n_marks < CUDA_MARKS_BOUND || (bounded && !atomic_load(&q->keeps_up)) || q->own_default ||
+                        atomic_load(&q->leaves) > 0 || cuda_has_ended())
                 return;
         ask_last_but_one(q);
 }

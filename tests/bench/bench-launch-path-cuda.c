@@ -55,7 +55,7 @@ static const Load loads[] = {
                                 .name = "open-default",
                                 .default_stream = true,
                                 .kernel_ns = {2000, 2000},
-                                .most_instructions = 155,
+                                .most_instructions = 170,
                 },
                 /* The device keeps up with the program. */
                 {
@@ -74,7 +74,7 @@ static const Load loads[] = {
                                 .watch = PAGE_WATCH_ALL,
                                 .threshold = 1,
                                 .budget_us = 200,
-                                .most_instructions = 300,
+                                .most_instructions = 315,
                                 .most_ns = 50,
                 },
                 {
@@ -82,7 +82,7 @@ static const Load loads[] = {
                                 .kernel_ns = {2000, 2000},
                                 .watch = PAGE_WATCH_ALL,
                                 .most_instructions = 220,
-                                .most_ns = 65,
+                                .most_ns = 30,
                 },
                 {
                                 .name = "watched-two",
