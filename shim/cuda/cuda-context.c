@@ -14,19 +14,24 @@
 #include "shim/cuda/cuda-ask.h"
 #include "shim/cuda/cuda-capture.h"
 #include "shim/cuda/cuda-next.h"
+#include "shim/cuda/cuda-queue.h"
 #include "shim/cuda/cuda-track.h"
 
 #define DEVICES_MAX 64
 
 typedef struct Primary {
         _Atomic(CudaContext) context;
-        _Atomic int n_users; /* without green contexts */
+        /* Under the lock: */
+        int n_users;      /* that are not about to leave it, without green contexts */
+        uint32_t leavers; /* calls that may end it: cuda_queue_leaver() */
+        uint64_t epoch;   /* how often it had no such user, nor a green context, and so may have ended */
 } Primary;
 
 /* A record is reused, and never freed: readers take no lock. */
 typedef struct Green {
+        bool leaves;                  /* it is about to be destroyed; under the lock */
         _Atomic(CudaGreen) handle;    /* NULL: free */
-        _Atomic(CudaContext) context; /* NULL: nobody has asked */
+        _Atomic(CudaContext) context; /* NULL: not known */
         _Atomic CudaDevice device;
         _Atomic bool ended; /* with its primary context; the program has its handle still */
         _Atomic uint64_t serial;
@@ -34,15 +39,19 @@ typedef struct Green {
 } Green;
 
 static Primary primaries[DEVICES_MAX];
-static pthread_mutex_t greens_lock = PTHREAD_MUTEX_INITIALIZER; /* of changes; taken with signals blocked */
+/* Of changes. Taken with signals blocked, and the driver is not called under it. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic(Green *) greens;
+static uint64_t newest;      /* serial; under the lock */
 static _Atomic bool careful; /* the driver does not do as cuda-context.h says, or something was not seen */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* No CUDA object of the parent's can be used in the child. */
 static void fork_child(void) {
-        greens_lock = (pthread_mutex_t) PTHREAD_MUTEX_INITIALIZER;
+        lock = (pthread_mutex_t) PTHREAD_MUTEX_INITIALIZER;
         atomic_store(&greens, NULL);
+        for (CudaDevice i = 0; i < DEVICES_MAX; i++)
+                primaries[i].leavers = 0;
 }
 
 static void register_once(void) {
@@ -74,6 +83,12 @@ static bool is_primary(CudaContext context) {
         return false;
 }
 
+/* What stands for the primary context as that of queues whose green contexts have ended, and whose launches have not:
+ * their events live as long as it does. Its handle need not be known, and no context of the driver's has this one. */
+static CudaContext rest_of(Primary *p) {
+        return (CudaContext) p;
+}
+
 static bool primary_has_ended(CudaDevice device) {
         unsigned flags;
         int active = 1;
@@ -84,21 +99,43 @@ static bool primary_has_ended(CudaDevice device) {
 }
 
 void cuda_context_retained(CudaContext primary, CudaDevice device) {
+        PROTECT_ERRNO;
         Primary *p = primary_of(device);
 
         if (!p)
                 return;
+        (void) pthread_once(&once, register_once);
+        SIGNALS_BLOCKED;
+        (void) pthread_mutex_lock(&lock);
         atomic_store(&p->context, primary);
-        atomic_fetch_add(&p->n_users, 1);
+        p->n_users++;
+        (void) pthread_mutex_unlock(&lock);
 }
 
-static void primary_released(CudaDevice device, bool released, bool ended) {
-        Primary *p = primary_of(device);
+static bool green_is_of(const Green *g, CudaDevice device) {
+        return atomic_load(&g->handle) && atomic_load(&g->device) == device && !atomic_load(&g->ended);
+}
 
-        if (p && ended)
-                atomic_store(&p->n_users, 0);
-        else if (p && released)
-                atomic_fetch_sub(&p->n_users, 1);
+/* A caller with the lock is about to leave it, and is none of its users any more. Returns whether there are others. */
+static bool primary_leave(Primary *p, CudaDevice device, uint32_t by) {
+        bool is_used = p->n_users > 0;
+
+        for (const Green *g = atomic_load(&greens); g && !is_used; g = g->next)
+                is_used = green_is_of(g, device) && !g->leaves;
+        p->epoch += !is_used;
+        p->leavers |= by;
+        cuda_queue_leave_all(rest_of(p), by, NULL); /* nobody asks for their events until primary_left() */
+        return is_used;
+}
+
+static void primary_left(Primary *p, uint32_t by, bool ended) {
+        if (ended)
+                cuda_track_left_context(rest_of(p), by, true);
+        SIGNALS_BLOCKED;
+        (void) pthread_mutex_lock(&lock);
+        p->leavers &= ~by;
+        cuda_queue_stay_all(rest_of(p), by);
+        (void) pthread_mutex_unlock(&lock);
 }
 
 /* --- green contexts --- */
@@ -122,49 +159,46 @@ static Green *green_record(CudaGreen handle) {
         return g;
 }
 
-void cuda_context_green(CudaGreen green, CudaDevice device) {
-        PROTECT_ERRNO;
-        SIGNALS_BLOCKED;
+/* NULL: the driver does not say. */
+static CudaContext context_of(CudaGreen green) {
+        CudaContext context = NULL;
 
-        if (!green)
-                return;
-        (void) pthread_once(&once, register_once);
-        (void) pthread_mutex_lock(&greens_lock);
-        Green *g = green_record(green);
-        if (g) {
-                atomic_fetch_add(&g->serial, 1);
-                atomic_store(&g->context, NULL);
-                atomic_store(&g->device, device);
-                atomic_store(&g->ended, false);
-                atomic_store(&g->handle, green);
-        } else
-                atomic_store(&careful, true);
-        (void) pthread_mutex_unlock(&greens_lock);
-}
-
-/* NULL: it is not known. `g`: its record, if it has one. */
-static CudaContext green_context(CudaGreen green, Green *g) {
-        CudaContext context = g ? atomic_load(&g->context) : NULL;
-
-        if (context)
-                return context;
         CUDA_WITH_RELAXED_CAPTURE;
         if (CUDA_CALL(cuCtxFromGreenCtx, CudaResult(*)(CudaContext *, CudaGreen), &context, green) !=
                                         CUDA_RESULT_SUCCESS ||
-                        !context || is_primary(context)) {
-                atomic_store(&careful, true);
+                        is_primary(context))
                 return NULL;
-        }
-        if (g)
-                atomic_store(&g->context, context);
         return context;
+}
+
+void cuda_context_green(CudaGreen green, CudaDevice device) {
+        PROTECT_ERRNO;
+
+        if (!green)
+                return;
+        CudaContext context = context_of(green);
+        (void) pthread_once(&once, register_once);
+        SIGNALS_BLOCKED;
+        (void) pthread_mutex_lock(&lock);
+        Green *g = green_record(green);
+        if (g) {
+                atomic_store(&g->serial, ++newest);
+                atomic_store(&g->context, context);
+                atomic_store(&g->device, device);
+                atomic_store(&g->ended, false);
+                g->leaves = false;
+                atomic_store(&g->handle, green);
+        }
+        if (!g || !context)
+                atomic_store(&careful, true);
+        (void) pthread_mutex_unlock(&lock);
 }
 
 /* Who made a green context of which there is no record is not known, and so not with what it ends. */
 void cuda_context_green_stream(CudaGreen green, CudaStream stream) {
         PROTECT_ERRNO;
-        Green *g = green_find(green);
-        CudaContext context = g ? green_context(green, g) : NULL, of_stream = NULL;
+        const Green *g = green_find(green);
+        CudaContext context = g ? atomic_load(&g->context) : NULL, of_stream = NULL;
 
         if (!context ||
                         CUDA_CALL(cuStreamGetCtx, CudaResult(*)(CudaStream, CudaContext *), stream, &of_stream) !=
@@ -173,90 +207,161 @@ void cuda_context_green_stream(CudaGreen green, CudaStream stream) {
                 atomic_store(&careful, true);
 }
 
-/* Whether the primary context has no user but this green context. */
-static bool is_last_user(const Green *green, CudaDevice device) {
-        const Primary *p = primary_of(device);
+static void green_leave(Green *g, CudaGreenEnd *ret) {
+        SIGNALS_BLOCKED;
 
-        if (!p || atomic_load(&p->n_users) > 0)
-                return false;
-        for (Green *g = atomic_load(&greens); g; g = g->next)
-                if (g != green && atomic_load(&g->handle) && atomic_load(&g->device) == device &&
-                                !atomic_load(&g->ended))
-                        return false;
-        return true;
+        (void) pthread_mutex_lock(&lock);
+        ret->record = g;
+        ret->serial = atomic_load(&g->serial);
+        Primary *p = primary_of(atomic_load(&g->device));
+        if (p) {
+                ret->device = atomic_load(&g->device);
+                g->leaves = true;
+                ret->is_last = !primary_leave(p, ret->device, ret->by);
+                ret->epoch = p->epoch;
+        }
+        (void) pthread_mutex_unlock(&lock);
 }
 
 void cuda_context_leave_green(CudaGreen green, CudaGreenEnd *ret) {
         PROTECT_ERRNO;
         Green *g = green ? green_find(green) : NULL;
-        CudaContext context = green ? green_context(green, g) : NULL;
+        CudaContext context = g ? atomic_load(&g->context) : NULL;
 
+        if (green && !context)
+                atomic_store(&careful, true);
         if (atomic_load(&careful))
                 context = NULL;
-        *ret = (CudaGreenEnd){.context = context, .device = g ? atomic_load(&g->device) : -1};
-        if (g) {
-                ret->record = g;
-                ret->serial = atomic_load(&g->serial);
-        }
-        if (g && is_last_user(g, ret->device))
+        *ret = (CudaGreenEnd){.context = context, .device = -1, .by = cuda_queue_leaver()};
+        if (g)
+                green_leave(g, ret);
+        if (ret->is_last)
                 ret->primary = primary_context(ret->device);
         if (context)
-                cuda_track_rest_context(context);
+                cuda_track_leave_part(context, ret->by);
         else if (green)
                 streams_unknown();
-        cuda_track_leave_context(context);
-        cuda_track_leave_shared_context(ret->primary);
+        cuda_track_leave_context(ret->primary, ret->by);
 }
 
 /* Its handle may be another one's by now, with the record. */
-static void green_forget(const CudaGreenEnd *e) {
+static void green_left(const CudaGreenEnd *e, bool destroyed) {
         SIGNALS_BLOCKED;
 
-        (void) pthread_mutex_lock(&greens_lock);
+        (void) pthread_mutex_lock(&lock);
         for (Green *g = atomic_load(&greens); g; g = g->next)
-                if (g == e->record && atomic_load(&g->serial) == e->serial)
-                        atomic_store(&g->handle, NULL);
-        (void) pthread_mutex_unlock(&greens_lock);
+                if (g == e->record && atomic_load(&g->serial) == e->serial) {
+                        g->leaves = false;
+                        if (destroyed)
+                                atomic_store(&g->handle, NULL);
+                }
+        (void) pthread_mutex_unlock(&lock);
+}
+
+/* The driver has not waited for the work of its streams. The primary context has not ended if it has had a user all the
+ * time. */
+static void green_rests(const CudaGreenEnd *e, Primary *p) {
+        cuda_track_left_part(e->context, e->by);
+        SIGNALS_BLOCKED;
+        (void) pthread_mutex_lock(&lock);
+        if (p->epoch == e->epoch)
+                cuda_queue_pass_all(e->context, e->by, rest_of(p), p->leavers);
+        (void) pthread_mutex_unlock(&lock);
 }
 
 void cuda_context_left_green(const CudaGreenEnd *e, bool destroyed) {
         PROTECT_ERRNO;
-        cuda_track_left_context(e->context, destroyed);
-        if (e->primary)
-                cuda_track_left_context(e->primary, primary_has_ended(e->device));
-        if (destroyed)
-                green_forget(e);
+        Primary *p = primary_of(e->device);
+        bool ended = primary_has_ended(e->device), may_have_ended = ended || (e->is_last && destroyed);
+
+        if (destroyed && p && e->context && !may_have_ended)
+                green_rests(e, p);
+        cuda_track_left_context(e->context, e->by, destroyed);
+        cuda_track_left_context(e->primary, e->by, ended);
+        if (p)
+                primary_left(p, e->by, may_have_ended);
+        green_left(e, destroyed);
+        cuda_queue_leaver_free(e->by);
 }
 
 /* --- the end of a primary context, and of its green contexts --- */
 
-static bool green_is_of(const Green *g, CudaDevice device) {
-        return atomic_load(&g->handle) && atomic_load(&g->device) == device && !atomic_load(&g->ended);
+static void primary_users_leave(Primary *p, CudaPrimaryEnd *ret) {
+        SIGNALS_BLOCKED;
+
+        (void) pthread_mutex_lock(&lock);
+        ret->serial = newest;
+        ret->n_users = ret->resets ? p->n_users : MIN(p->n_users, 1);
+        p->n_users -= ret->n_users;
+        ret->is_last = !primary_leave(p, ret->device, ret->by) || ret->resets;
+        void (*leave)(CudaContext, uint32_t) =
+                        ret->is_last ? cuda_track_leave_context : cuda_track_leave_shared_context;
+        leave(atomic_load(&p->context), ret->by);
+        for (const Green *g = atomic_load(&greens); g; g = g->next)
+                if (green_is_of(g, ret->device))
+                        leave(atomic_load(&g->context), ret->by);
+        (void) pthread_mutex_unlock(&lock);
 }
 
-void cuda_context_leave_primary(CudaDevice device) {
+void cuda_context_leave_primary(CudaDevice device, bool resets, CudaPrimaryEnd *ret) {
         PROTECT_ERRNO;
-        cuda_track_leave_shared_context(primary_context(device));
-        for (Green *g = atomic_load(&greens); g; g = g->next)
-                if (green_is_of(g, device))
-                        cuda_track_leave_shared_context(green_context(atomic_load(&g->handle), g));
+        Primary *p = primary_of(device);
+
+        *ret = (CudaPrimaryEnd){.device = device, .resets = resets, .by = cuda_queue_leaver()};
+        if (p)
+                primary_users_leave(p, ret);
 }
 
-void cuda_context_left_primary(CudaDevice device, bool released) {
-        PROTECT_ERRNO;
-        bool ended = primary_has_ended(device), unknown = false; /* the result may be another call's error */
+static void primary_users_stay(Primary *p, int n) {
+        SIGNALS_BLOCKED;
 
-        primary_released(device, released, ended);
+        (void) pthread_mutex_lock(&lock);
+        p->n_users += n;
+        (void) pthread_mutex_unlock(&lock);
+}
+
+/* Returns false if one of them is not known well enough. */
+static bool greens_left(const CudaPrimaryEnd *e, bool ended) {
+        bool all_known = true;
+
         for (Green *g = atomic_load(&greens); g; g = g->next) {
-                if (!green_is_of(g, device))
+                if (!green_is_of(g, e->device) || atomic_load(&g->serial) > e->serial)
                         continue;
                 CudaContext context = atomic_load(&g->context);
                 bool known = context && !atomic_load(&careful);
-                cuda_track_left_context(context, ended && known);
-                unknown = unknown || !known;
-                atomic_store(&g->ended, ended);
+                cuda_track_left_context(context, e->by, ended && known);
+                all_known = all_known && known;
+                if (ended)
+                        atomic_store(&g->ended, true);
         }
-        cuda_track_left_context(primary_context(device), ended);
-        if (ended && unknown)
+        return all_known;
+}
+
+/* None of them becomes a rest meanwhile. */
+static void greens_stay(const CudaPrimaryEnd *e) {
+        SIGNALS_BLOCKED;
+
+        (void) pthread_mutex_lock(&lock);
+        (void) greens_left(e, false);
+        (void) pthread_mutex_unlock(&lock);
+}
+
+void cuda_context_left_primary(const CudaPrimaryEnd *e, bool done) {
+        PROTECT_ERRNO;
+        /* The result may be another call's error; and where it was reset, others may have it again by now. */
+        bool ended = (e->resets && done) || primary_has_ended(e->device), all_known = true;
+
+        Primary *p = primary_of(e->device);
+        if (p && !ended && !done)
+                primary_users_stay(p, e->n_users);
+        if (ended)
+                all_known = greens_left(e, true);
+        else
+                greens_stay(e);
+        cuda_track_left_context(primary_context(e->device), e->by, ended);
+        if (p)
+                primary_left(p, e->by, ended || (e->is_last && done));
+        cuda_queue_leaver_free(e->by);
+        if (!all_known)
                 streams_unknown();
 }

@@ -11,8 +11,17 @@
  * green context nothing, is not relied on: when a green context ends there, each stream may have ended, and from then
  * on none is asked, and each launch has its event (cuda_capture_for_ever()).
  *
- * A green context keeps its device's primary context, so the last one of both kinds of users ends it. With a reset of
- * the primary context green contexts end, too: this is assumed, and not seen.
+ * The driver does not wait for the work of a green context that it destroys, and events go on (seen with the same one).
+ * So each queue with launches in flight gets a mark before, and is counted until that is reached, or the primary
+ * context has ended, with which the events end.
+ *
+ * A green context keeps its device's primary context, so the last one of both kinds of users ends it. The driver does
+ * not reset a primary context with green ones (seen); one that does is assumed to end them, too.
+ *
+ * A thread may retain a primary context anew, and get the handles of the former's streams, as soon as it has ended. So
+ * the former's queues are hidden while it may end: when it is reset, or its last user leaves it. That it was reset, the
+ * driver says; that its last user was the last is asked for after the call. If another thread has it again by then, it
+ * seems not to have ended.
  *
  * Thread safety: all of it from any thread.
  */
@@ -24,9 +33,19 @@
 /* A user of the primary context has got it. */
 void cuda_context_retained(CudaContext primary, CudaDevice device);
 
+/* What may end with a primary context. */
+typedef struct CudaPrimaryEnd {
+        CudaDevice device;
+        uint32_t by; /* cuda_queue_leaver() */
+        bool resets;
+        bool is_last; /* no user stays */
+        int n_users;  /* that leave it */
+        uint64_t serial;
+} CudaPrimaryEnd;
+
 /* A user of the primary context leaves it, or it is about to be reset; and after that call, whether that was done. */
-void cuda_context_leave_primary(CudaDevice device);
-void cuda_context_left_primary(CudaDevice device, bool released);
+void cuda_context_leave_primary(CudaDevice device, bool resets, CudaPrimaryEnd *ret);
+void cuda_context_left_primary(const CudaPrimaryEnd *e, bool done);
 
 /* A green context was made, and a stream for it. */
 void cuda_context_green(CudaGreen green, CudaDevice device);
@@ -35,8 +54,11 @@ void cuda_context_green_stream(CudaGreen green, CudaStream stream);
 /* What may end with a green context. */
 typedef struct CudaGreenEnd {
         CudaContext context; /* NULL: not known */
-        CudaContext primary; /* NULL: it has other users */
+        CudaContext primary; /* NULL: it has other users, or is not known */
+        bool is_last;        /* it has none */
         CudaDevice device;
+        uint32_t by; /* cuda_queue_leaver() */
+        uint64_t epoch;
         const void *record;
         uint64_t serial;
 } CudaGreenEnd;

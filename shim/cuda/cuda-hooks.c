@@ -325,9 +325,11 @@ DESTROYS_STREAM(cuStreamDestroy_v2)
 
 #define DESTROYS_CONTEXT(name)                                                                                         \
         HOOK(name, (CudaContext context)) {                                                                            \
-                cuda_track_leave_context(context);                                                                     \
+                uint32_t by = cuda_queue_leaver();                                                                     \
+                cuda_track_leave_context(context, by);                                                                 \
                 CudaResult r = NEXT(name, (CudaContext), context);                                                     \
-                cuda_track_left_context(context, r == CUDA_RESULT_SUCCESS);                                            \
+                cuda_track_left_context(context, by, r == CUDA_RESULT_SUCCESS);                                        \
+                cuda_queue_leaver_free(by);                                                                            \
                 return r;                                                                                              \
         }
 DESTROYS_CONTEXT(cuCtxDestroy)
@@ -342,17 +344,18 @@ HOOK(cuDevicePrimaryCtxRetain, (CudaContext * ret, CudaDevice device)) {
         return r;
 }
 
-#define ENDS_PRIMARY(name)                                                                                             \
+#define ENDS_PRIMARY(name, RESETS)                                                                                     \
         HOOK(name, (CudaDevice device)) {                                                                              \
-                cuda_context_leave_primary(device);                                                                    \
+                CudaPrimaryEnd e;                                                                                      \
+                cuda_context_leave_primary(device, RESETS, &e);                                                        \
                 CudaResult r = NEXT(name, (CudaDevice), device);                                                       \
-                cuda_context_left_primary(device, r == CUDA_RESULT_SUCCESS);                                           \
+                cuda_context_left_primary(&e, r == CUDA_RESULT_SUCCESS);                                               \
                 return r;                                                                                              \
         }
-ENDS_PRIMARY(cuDevicePrimaryCtxRelease)
-ENDS_PRIMARY(cuDevicePrimaryCtxRelease_v2)
-ENDS_PRIMARY(cuDevicePrimaryCtxReset)
-ENDS_PRIMARY(cuDevicePrimaryCtxReset_v2)
+ENDS_PRIMARY(cuDevicePrimaryCtxRelease, false)
+ENDS_PRIMARY(cuDevicePrimaryCtxRelease_v2, false)
+ENDS_PRIMARY(cuDevicePrimaryCtxReset, true)
+ENDS_PRIMARY(cuDevicePrimaryCtxReset_v2, true)
 
 HOOK(cuGreenCtxCreate, (CudaGreen * ret, const void *resources, CudaDevice device, unsigned flags)) {
         CudaResult r = NEXT(cuGreenCtxCreate, (CudaGreen *, const void *, CudaDevice, unsigned), ret, resources, device,

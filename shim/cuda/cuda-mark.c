@@ -84,7 +84,7 @@ void cuda_mark_release(CudaQueue *q, const CudaMark *m) {
                 q->timed[m->timed].used = false;
         else if (q->n_spare < CUDA_SPARE)
                 q->spare[q->n_spare++] = m->event;
-        else
+        else if (!q->lost)
                 event_free(m->event);
 }
 

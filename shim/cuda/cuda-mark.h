@@ -44,6 +44,6 @@ uint64_t cuda_sample_take(CudaQueue *q, const CudaMark *m);
 /* Frees the events that nobody waits for. */
 void cuda_mark_free_idle(CudaQueue *q);
 
-/* Frees all events of a queue whose stream is destroyed and whose context is not: the end of a context frees them. Of a
- * green context that is not known, so cuda_mark_free_idle() is called before it ends. */
+/* Frees all events of a queue whose stream is destroyed and whose context is not, but for a green one: the end of any
+ * other context frees them. */
 void cuda_mark_free_all(CudaQueue *q);

@@ -22,9 +22,11 @@
 #include "shim/late/late.h"
 
 #define END_WAIT_NS (100 * NSEC_PER_MSEC)
+#define LEAVER_LAST (UINT32_C(1) << 31)
 
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER; /* taken with signals blocked: see signal-mask.h */
 static CudaQueue *free_queues, *all_queues;
+static uint32_t leavers; /* bits that are taken */
 static void (*last_look)(CudaQueue *q);
 _Atomic bool cuda_ended;
 static _Atomic bool off;
@@ -36,6 +38,7 @@ static void fork_child(void) {
         cuda_capture_forget();
         registry_lock = (pthread_mutex_t) PTHREAD_MUTEX_INITIALIZER;
         free_queues = all_queues = NULL;
+        leavers = 0;
 }
 
 /* --- the lock of a queue --- */
@@ -414,25 +417,33 @@ CudaQueue *cuda_queue_take(CudaStream stream) {
         return q;
 }
 
+/* The last one is shared if there are too many. */
+uint32_t cuda_queue_leaver(void) {
+        SIGNALS_BLOCKED;
+        (void) pthread_mutex_lock(&registry_lock);
+        uint32_t by = (~leavers & (leavers + 1)) ?: LEAVER_LAST;
+        leavers |= by;
+        (void) pthread_mutex_unlock(&registry_lock);
+        return by;
+}
+
+void cuda_queue_leaver_free(uint32_t by) {
+        SIGNALS_BLOCKED;
+        (void) pthread_mutex_lock(&registry_lock);
+        leavers &= ~by;
+        (void) pthread_mutex_unlock(&registry_lock);
+}
+
 static bool hide(CudaQueue *q) {
         atomic_store(&q->hidden, true);
         return true;
 }
 
-static bool is_left(CudaQueue *q) {
-        return atomic_load(&q->leaves) > 0;
-}
-
-/* Those for which f() returns true. */
-static void take_from_table(CudaContext context, bool (*f)(CudaQueue *q)) {
+void cuda_queue_hide_all(CudaContext context) {
         SIGNALS_BLOCKED;
         (void) pthread_mutex_lock(&registry_lock);
-        cuda_table_take_all(context, f);
+        cuda_table_take_all(context, hide);
         (void) pthread_mutex_unlock(&registry_lock);
-}
-
-void cuda_queue_hide_all(CudaContext context) {
-        take_from_table(context, hide);
 }
 
 /* A launch of another thread's may have made a queue meanwhile. */
@@ -440,7 +451,7 @@ static void show_all(CudaContext context) {
         SIGNALS_BLOCKED;
         (void) pthread_mutex_lock(&registry_lock);
         for (CudaQueue *q = all_queues; q; q = q->all_next)
-                if (q->context == context && atomic_exchange(&q->hidden, false))
+                if (q->context == context && atomic_load(&q->leaves) == 0 && atomic_exchange(&q->hidden, false))
                         (void) cuda_table_put(q->key, q);
         (void) pthread_mutex_unlock(&registry_lock);
 }
@@ -453,44 +464,61 @@ static CudaQueue *newest_queue(void) {
         return q;
 }
 
-void cuda_queue_each_of(CudaContext context, void (*f)(CudaQueue *q)) {
-        for (CudaQueue *q = newest_queue(); q; q = q->all_next)
-                if (q->context == context)
-                        f(q);
+static bool is_left(const CudaQueue *q, CudaContext context, uint32_t by) {
+        return q->context == context && atomic_load(&q->leaves) & by;
 }
 
-void cuda_queue_take_all(CudaContext context, void (*f)(CudaQueue *q)) {
-        take_from_table(context, is_left);
-        for (CudaQueue *q = newest_queue(); q; q = q->all_next) {
-                if (q->context != context || !is_left(q))
-                        continue;
+static void take(CudaQueue *q, CudaContext context) {
+        SIGNALS_BLOCKED;
+        (void) pthread_mutex_lock(&registry_lock);
+        if (q->context == context) {
+                if (cuda_table_find(q->key) == q)
+                        (void) cuda_table_take(q->key);
                 atomic_store(&q->hidden, false);
-                f(q);
+        }
+        (void) pthread_mutex_unlock(&registry_lock);
+}
+
+void cuda_queue_take_all(CudaContext context, uint32_t by, void (*f)(CudaQueue *q, uint32_t by)) {
+        for (CudaQueue *q = newest_queue(); q; q = q->all_next) {
+                if (!is_left(q, context, by))
+                        continue;
+                take(q, context);
+                f(q, by);
         }
 }
 
-/* The record may be a queue's that was made since. */
-static void queue_stay(CudaQueue *q) {
-        uint32_t n = atomic_load(&q->leaves);
-
-        while (n > 0 && !atomic_compare_exchange_weak(&q->leaves, &n, n - 1))
-                ;
-}
-
-void cuda_queue_leave_all(CudaContext context) {
+void cuda_queue_leave_all(CudaContext context, uint32_t by, void (*f)(CudaQueue *q)) {
         for (CudaQueue *q = newest_queue(); q; q = q->all_next) {
                 if (q->context != context)
                         continue;
                 /* A thread that asks just now has the lock: wait for it. The record may be another queue's by then. */
                 bool locked = CUDA_QUEUE_LOCK(q);
-                if (q->context == context)
-                        atomic_fetch_add(&q->leaves, 1);
+                if (q->context == context) {
+                        if (locked && f)
+                                f(q);
+                        atomic_fetch_or(&q->leaves, by);
+                }
                 if (locked)
                         cuda_queue_unlock(q);
         }
 }
 
-void cuda_queue_stay_all(CudaContext context) {
-        cuda_queue_each_of(context, queue_stay);
+void cuda_queue_stay_all(CudaContext context, uint32_t by) {
+        for (CudaQueue *q = newest_queue(); q; q = q->all_next)
+                if (q->context == context)
+                        atomic_fetch_and(&q->leaves, ~by);
         show_all(context);
+}
+
+void cuda_queue_pass_all(CudaContext context, uint32_t by, CudaContext to, uint32_t leaves) {
+        for (CudaQueue *q = newest_queue(); q; q = q->all_next) {
+                if (!is_left(q, context, by) || !CUDA_QUEUE_LOCK(q))
+                        continue;
+                if (is_left(q, context, by) && q->xq && q->gone) {
+                        atomic_store(&q->context, to);
+                        atomic_store(&q->leaves, leaves);
+                }
+                cuda_queue_unlock(q);
+        }
 }

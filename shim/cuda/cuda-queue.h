@@ -81,7 +81,7 @@ typedef struct CudaQueue {
         _Atomic uint32_t drain_requests; /* to be added to n_drains */
         _Atomic uint32_t n_unsure;       /* launches that may be counted, and are not made: cuda-begun.h */
         uint64_t unsure_seq;             /* `seq` when nothing else was in flight; UINT64_MAX: not seen */
-        _Atomic uint32_t leaves;         /* how many calls are about to destroy its context: nothing is asked */
+        _Atomic uint32_t leaves;         /* calls that are about to destroy its context, as bits: nothing is asked */
         _Atomic bool hidden;             /* it is not in the table until its context stays: cuda_queue_hide_all() */
 
         /* Written under the lock, and read without. */
@@ -143,19 +143,25 @@ CudaQueue *cuda_queue_find(CudaStream stream, bool per_thread);
 /* Removes a stream's queue from the table, so that the next launch makes a new one. Returns the old queue, or NULL. */
 CudaQueue *cuda_queue_take(CudaStream stream);
 
-/* Calls f() for each queue of a context, with those that were taken. */
-void cuda_queue_each_of(CudaContext context, void (*f)(CudaQueue *q));
+/* A bit that stands for a call that may destroy contexts, until it is given back. */
+uint32_t cuda_queue_leaver(void);
+void cuda_queue_leaver_free(uint32_t by);
 
 /* After the first of these calls no thread asks about the context's streams (CudaQueue.leaves): it may be about to end.
- * The second one is for where it has not. Where it has, cuda_queue_take_all() takes the queues that it had then from
- * the table and calls f() for each, and for those that were taken before. */
-void cuda_queue_leave_all(CudaContext context);
-void cuda_queue_stay_all(CudaContext context);
-void cuda_queue_take_all(CudaContext context, void (*f)(CudaQueue *q));
+ * It calls f() for each queue before, unless it is NULL, with the lock. The second one is for where it has not. Where
+ * it has, cuda_queue_take_all() takes the queues that it had then from the table and calls f() for each, and for those
+ * that were taken before. */
+void cuda_queue_leave_all(CudaContext context, uint32_t by, void (*f)(CudaQueue *q));
+void cuda_queue_stay_all(CudaContext context, uint32_t by);
+void cuda_queue_take_all(CudaContext context, uint32_t by, void (*f)(CudaQueue *q, uint32_t by));
 
 /* Before cuda_queue_leave_all(), for a context whose handle, and its streams', may be others' as soon as it has ended:
  * these get queues of their own. cuda_queue_stay_all() undoes that. */
 void cuda_queue_hide_all(CudaContext context);
+
+/* Queues that cuda_queue_take_all() has taken of a context, and that have launches in flight, become another one's.
+ * `leaves`: the calls that are about to destroy that. */
+void cuda_queue_pass_all(CudaContext context, uint32_t by, CudaContext to, uint32_t leaves);
 
 /* Asks for a drain of the queue, without its lock. Returns false when the record is the queue's no more. */
 bool cuda_queue_request_drain(CudaQueue *q, const XschedQueue *xq);

@@ -333,19 +333,27 @@ void cuda_track_close_tail(CudaQueue *q) {
         cuda_queue_unlock(q);
 }
 
-/* The event belongs to the context in which it is made. */
-static void mark_tail(CudaQueue *q) {
+static bool has_tail(CudaQueue *q) {
+        return q->seq != q->marked_seq || cuda_drains_take(q) > 0;
+}
+
+/* Called under the queue's lock. The event belongs to the context in which it is made. */
+static void tail_mark(CudaQueue *q) {
         CudaContext popped;
 
+        if (!q->xq || !has_tail(q) || !tail_may_be_marked(q) || !cuda_ask_begin())
+                return;
+        if (CUDA_CALL(cuCtxPushCurrent_v2, CudaResult(*)(CudaContext), q->context) == CUDA_RESULT_SUCCESS) {
+                (void) cuda_mark_record(q, q->stream);
+                (void) CUDA_CALL(cuCtxPopCurrent_v2, CudaResult(*)(CudaContext *), &popped);
+        }
+        cuda_ask_end();
+}
+
+static void mark_tail(CudaQueue *q) {
         if (atomic_load(&q->in_flight) + cuda_ride_count(&q->ride) == 0 || !CUDA_TRACK_LOCK(q))
                 return;
-        if (q->xq && q->seq != q->marked_seq && tail_may_be_marked(q) && cuda_ask_begin()) {
-                if (CUDA_CALL(cuCtxPushCurrent_v2, CudaResult(*)(CudaContext), q->context) == CUDA_RESULT_SUCCESS) {
-                        (void) cuda_mark_record(q, q->stream);
-                        (void) CUDA_CALL(cuCtxPopCurrent_v2, CudaResult(*)(CudaContext *), &popped);
-                }
-                cuda_ask_end();
-        }
+        tail_mark(q);
         cuda_queue_unlock(q);
 }
 
@@ -355,25 +363,33 @@ void cuda_track_mark_tails(void) {
         cuda_table_each(mark_tail);
 }
 
-/* Without a mark: the context ends, too, so the driver reports nothing any more. */
-static void track_close(CudaQueue *q, bool with_mark) {
-        if (!CUDA_TRACK_LOCK(q)) {
+typedef enum Close {
+        CLOSE_MARKING, /* the stream is about to be destroyed */
+        CLOSE_MARKED,  /* its context has ended, and not the events */
+        CLOSE_LOST,    /* all has ended, so the driver reports nothing any more */
+} Close;
+
+static void track_close(CudaQueue *q, Close how, uint32_t by) {
+        if (!CUDA_QUEUE_LOCK(q)) {
                 atomic_store(&q->dropped, true); /* the next thread with the lock finds this */
                 xsched_queue_look(q->xq);
                 return;
         }
         /* The record may be another queue's by now, of a context that does not end. */
-        if (!q->xq || (!with_mark && atomic_load(&q->leaves) == 0)) {
+        if ((how != CLOSE_MARKING && !(atomic_load(&q->leaves) & by)) || !cuda_track_is_locked(q) || !q->xq) {
                 cuda_queue_unlock(q);
                 return;
         }
-        if (with_mark && (q->seq != q->marked_seq || cuda_drains_take(q) > 0) && tail_may_be_marked(q))
+        if (how == CLOSE_MARKING && has_tail(q) && tail_may_be_marked(q))
                 (void) cuda_mark_record(q, q->stream);
         q->gone = true;
         cuda_ride_reset(&q->ride);
-        if (!with_mark)
+        bool is_marked = q->seq == q->marked_seq && q->n_drains == 0;
+        /* Another call may be about to end the events just now, so that only marks may be kept. */
+        if (how == CLOSE_LOST ||
+                        (how == CLOSE_MARKED && atomic_load(&q->leaves) != by && !(is_marked && q->n_marks > 0)))
                 queue_lose(q);
-        else if (q->seq != q->marked_seq || q->n_drains > 0) {
+        else if (!is_marked) {
                 /* There is no mark: count all as complete. */
                 queue_done(q, q->seq);
                 queue_drained(q);
@@ -381,8 +397,12 @@ static void track_close(CudaQueue *q, bool with_mark) {
         cuda_track_unlock(q);
 }
 
-static void close_lost(CudaQueue *q) {
-        track_close(q, false);
+static void close_lost(CudaQueue *q, uint32_t by) {
+        track_close(q, CLOSE_LOST, by);
+}
+
+static void close_marked(CudaQueue *q, uint32_t by) {
+        track_close(q, CLOSE_MARKED, by);
 }
 
 void cuda_track_drop_stream(CudaStream stream) {
@@ -390,45 +410,53 @@ void cuda_track_drop_stream(CudaStream stream) {
         CudaQueue *q = cuda_queue_take(stream);
 
         if (q)
-                track_close(q, true);
+                track_close(q, CLOSE_MARKING, 0);
 }
 
-void cuda_track_leave_shared_context(CudaContext context) {
+void cuda_track_leave_shared_context(CudaContext context, uint32_t by) {
         PROTECT_ERRNO;
         cuda_capture_leave_context(context);
         if (context)
-                cuda_queue_leave_all(context);
+                cuda_queue_leave_all(context, by, NULL);
 }
 
-void cuda_track_leave_context(CudaContext context) {
+void cuda_track_leave_context(CudaContext context, uint32_t by) {
         PROTECT_ERRNO;
         if (context)
                 cuda_queue_hide_all(context);
-        cuda_track_leave_shared_context(context);
+        cuda_track_leave_shared_context(context, by);
 }
 
-static void rest(CudaQueue *q) {
-        if (!CUDA_TRACK_LOCK(q))
+/* Under the lock. A mark's event must not be one that was made in another context. */
+static void part_leaves(CudaQueue *q) {
+        (void) cuda_track_is_locked(q);
+        if (!q->xq || q->lost || cuda_has_ended() || atomic_load(&q->leaves) > 0)
                 return;
-        if (q->xq && !q->lost && !cuda_has_ended()) {
-                queue_harvest(q, true, false);
-                cuda_mark_free_idle(q);
-        }
-        cuda_track_unlock(q);
+        queue_harvest(q, true, false);
+        cuda_mark_free_idle(q);
+        tail_mark(q);
 }
 
-void cuda_track_rest_context(CudaContext context) {
+void cuda_track_leave_part(CudaContext context, uint32_t by) {
         PROTECT_ERRNO;
-        cuda_queue_each_of(context, rest);
+        cuda_queue_hide_all(context);
+        cuda_capture_leave_context(context);
+        cuda_queue_leave_all(context, by, part_leaves);
 }
 
-void cuda_track_left_context(CudaContext context, bool ended) {
+void cuda_track_left_context(CudaContext context, uint32_t by, bool ended) {
         PROTECT_ERRNO;
         cuda_capture_left_context(context, ended);
         if (context && ended)
-                cuda_queue_take_all(context, close_lost);
+                cuda_queue_take_all(context, by, close_lost);
         else if (context)
-                cuda_queue_stay_all(context);
+                cuda_queue_stay_all(context, by);
+}
+
+void cuda_track_left_part(CudaContext context, uint32_t by) {
+        PROTECT_ERRNO;
+        cuda_capture_left_context(context, true);
+        cuda_queue_take_all(context, by, close_marked);
 }
 
 /* --- waits of the application --- */

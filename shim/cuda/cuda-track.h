@@ -60,14 +60,17 @@ void cuda_track_drop_stream(CudaStream stream);
 
 /* A context is about to be destroyed with all of its streams; or (shared) one of several users leaves it, so that it
  * will hardly end; and whether it has ended. Between these calls no thread of the layer asks the driver about it. NULL:
- * nothing is done. */
-void cuda_track_leave_context(CudaContext context);
-void cuda_track_leave_shared_context(CudaContext context);
-void cuda_track_left_context(CudaContext context, bool ended);
+ * nothing is done. `by`: cuda_queue_leaver(). */
+void cuda_track_leave_context(CudaContext context, uint32_t by);
+void cuda_track_leave_shared_context(CudaContext context, uint32_t by);
+void cuda_track_left_context(CudaContext context, uint32_t by, bool ended);
 
-/* Before cuda_track_leave_context(), where the end of the context may not free the layer's events: frees those that it
- * can do without. */
-void cuda_track_rest_context(CudaContext context);
+/* The same where the driver does not wait for the work of the context, and its events do not end with it: marks are
+ * recorded behind launches in flight, and events that the layer can do without are freed. If it has ended, and events
+ * have not, cuda_queue_pass_all() gives its queues to the context with which these end; they count until the marks are
+ * reached. Then cuda_track_left_context(). */
+void cuda_track_leave_part(CudaContext context, uint32_t by);
+void cuda_track_left_part(CudaContext context, uint32_t by);
 
 /* The application waits until all that it has launched on a stream is complete. */
 typedef struct CudaWait {

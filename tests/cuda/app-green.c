@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #include "app.h"
 
@@ -30,26 +31,47 @@ FakeStream green_stream(struct Context *g) {
         return s;
 }
 
-static void use(struct Context *g) {
+void use(struct Context *g) {
         struct Context *c;
 
         CHECK(cuCtxFromGreenCtx(&c, g) == 0);
         CHECK(cuCtxSetCurrent(c) == 0);
 }
 
-static void launch_some(FakeStream s, uint64_t p, uint64_t ns) {
+void launch_some(FakeStream s, uint64_t p, uint64_t ns) {
         for (int k = 0; k < 20; k++)
                 CHECK(launch_on(s, p, k, k % 8 == 7 ? ns : 0) == 0);
+}
+
+/* It ends before what is in flight does, which an event tells while there is the primary context. The handle may be
+ * another one's then. */
+static void destroy_in_flight(struct Context *g, FakeStream s) {
+        struct Context *primary;
+        struct Event *e;
+        int device;
+
+        use(g);
+        CHECK(cuCtxGetDevice(&device) == 0);
+        CHECK(cuDevicePrimaryCtxRetain(&primary, device) == 0);
+        CHECK(cuEventCreate(&e, 0) == 0);
+        CHECK(cuEventRecord(e, s) == 0);
+        CHECK(cuCtxSetCurrent(context) == 0);
+        CHECK(cuGreenCtxDestroy(g) == 0);
+        CHECK(cuEventSynchronize(e) == 0);
+        CHECK(cuEventDestroy_v2(e) == 0);
+        CHECK(cuDevicePrimaryCtxRelease_v2(device) == 0);
 }
 
 /* What is left of it: nothing but its handle. Failed launches are counted by the layer alone. */
 static void print_ended(struct Context *g, FakeStream s, uint64_t p) {
         struct Context *c;
+        int device;
 
         printf("ended %d %d", cuStreamQuery(s), launch_on(s, p, 1, 0));
         printf(" %d", cuStreamDestroy_v2(s));
         printf(" %d", cuCtxSetCurrent(g));
         printf(" %d", launch_on(NULL, p, 1, 0));
+        printf(" %d %d", cuCtxSynchronize(), cuCtxGetDevice(&device));
         CHECK(cuCtxGetCurrent(&c) == 0);
         printf(" %d\n", c == g);
         n_left += 2;
@@ -69,9 +91,8 @@ static void use_first(struct Context *g, uint64_t p) {
         CHECK(cu.wait(other) == 0);
         launch_some(PER_THREAD, p, 0);
         CHECK(cuStreamSynchronize_ptsz(NULL) == 0);
-        launch_some(NULL, p, 200000); /* and is in flight when all of it ends */
-        CHECK(cuCtxSetCurrent(context) == 0);
-        CHECK(cuGreenCtxDestroy(g) == 0);
+        launch_some(NULL, p, 200000);
+        destroy_in_flight(g, NULL);
         print_ended(g, s, p);
 }
 
@@ -124,8 +145,7 @@ static void *green_main(void *userdata) {
                 launch_some(s, p, 0);
                 CHECK(cu.wait(s) == 0);
                 launch_some(round % 2 ? NULL : s, p, 50000);
-                CHECK(cuCtxSetCurrent(context) == 0);
-                CHECK(cuGreenCtxDestroy(g) == 0);
+                destroy_in_flight(g, round % 2 ? NULL : s);
         }
         return (void *) (uintptr_t) p;
 }
@@ -142,22 +162,42 @@ void case_green_threads(void) {
         }
 }
 
-/* The primary context is reset, and green contexts are parts of it. */
-void case_green_reset(void) {
+void be_reset(void) {
+        struct Context *same;
+
+        CHECK(cuDevicePrimaryCtxReset_v2(0) == 0);
+        CHECK(cuDevicePrimaryCtxRetain(&same, 0) == 0 && same == context);
+}
+
+/* The primary context is not reset while it has green ones; `resets`: it is, by this driver, and they end with it. */
+static void reset_beside(bool resets) {
         for (int round = 0; round < ROUNDS; round++) {
-                struct Context *g = green_new(0), *other = green_new(1), *same;
+                struct Context *g = green_new(0), *other = green_new(1);
                 FakeStream s = green_stream(g), t = green_stream(other);
                 uint64_t p = memory(), q = memory();
                 launch_some(s, p, 200000);
                 launch_some(t, q, 200000);
-                CHECK(cuDevicePrimaryCtxReset_v2(0) == 0);
+                if (!resets) {
+                        CHECK(cuDevicePrimaryCtxReset_v2(0) == 800);
+                        launch_some(s, p, 200000);
+                        CHECK(cuGreenCtxDestroy(g) == 0);
+                }
+                be_reset();
                 print_ended(g, s, p);
-                CHECK(cuGreenCtxDestroy(g) == 709);
-                CHECK(cuDevicePrimaryCtxRetain(&same, 0) == 0 && same == context);
+                if (resets)
+                        CHECK(cuGreenCtxDestroy(g) == 709);
                 launch_some(t, q, 0);
                 printf("green reset %08x %08x\n", sum(p, NULL), sum(q, t));
                 CHECK(cuGreenCtxDestroy(other) == 0);
         }
+}
+
+void case_green_reset(void) {
+        reset_beside(false);
+}
+
+static void case_reset_ends(void) {
+        reset_beside(true);
 }
 
 /* --- what launches cost after that --- */
@@ -180,7 +220,7 @@ static unsigned long records_of_launches(FakeStream s, uint64_t p) {
 
 /* Prints how many events were recorded behind launches on a stream of the primary context before and after green
  * contexts have ended, how many events were left by these, and how often anybody has asked for one of their streams. */
-void case_green_cost(void) {
+static void case_cost(void) {
         FakeStream s = stream();
         uint64_t p = memory(), q = memory();
         unsigned long events = 0;
@@ -209,7 +249,7 @@ void case_green_cost(void) {
 
 /* --- handles that are used again --- */
 
-static void use_all_streams(struct Context *g, FakeStream s) {
+void use_all_streams(struct Context *g, FakeStream s) {
         use(g);
         launch_some(s, memory(), 0);
         launch_some(NULL, memory(), 0);
@@ -239,15 +279,28 @@ static void end_by_reset(struct Context *g) {
         CHECK(cuDevicePrimaryCtxReset_v2(0) == 0);
 }
 
-void case_green_reused(void) {
+static void case_reused(void) {
         use_again(end_by_itself);
 }
 
-void case_green_reset_reused(void) {
+static void case_reset_reused(void) {
         use_again(end_by_reset);
 }
 
-void case_green_refused(void) {
+/* The driver does not reset a primary context with green ones. */
+static void case_reset_refused(void) {
+        struct Context *g = green_new(0);
+        FakeStream s = green_stream(g), t = stream();
+
+        for (int i = 0; i < 2; i++) {
+                use_all_streams(g, s);
+                use_all_streams(context, t);
+                CHECK(cuDevicePrimaryCtxReset_v2(0) == 800);
+        }
+        CHECK(cuGreenCtxDestroy(g) == 0);
+}
+
+static void case_refused(void) {
         struct Context *g = green_new(0);
         FakeStream s = green_stream(g);
 
@@ -267,7 +320,7 @@ static void take_over(void) {
 }
 
 /* Another thread gets the handles, before the driver has returned to the one that has ended the green context. */
-void case_green_taken_over(void) {
+static void case_taken_over(void) {
         struct Context *g = green_new(0);
         FakeStream s = green_stream(g);
 
@@ -281,7 +334,7 @@ void case_green_taken_over(void) {
 }
 
 /* The last user of the primary context is a green one, and ends. */
-void case_green_last(void) {
+static void case_last(void) {
         uint64_t p = memory();
         struct Context *g = green_new(0), *same;
 
@@ -293,4 +346,24 @@ void case_green_last(void) {
         CHECK(cuDevicePrimaryCtxRetain(&same, 0) == 0 && same == context);
         launch_some(NULL, p, 0);
         CHECK(cuCtxSynchronize() == 0);
+}
+
+void case_green_special(const char *name) {
+        static const struct {
+                const char *name;
+                void (*f)(void);
+        } special[] = {
+                        {"green-cost", case_cost},
+                        {"green-reused", case_reused},
+                        {"green-reset-ends", case_reset_ends},
+                        {"green-reset-reused", case_reset_reused},
+                        {"green-refused", case_refused},
+                        {"green-reset-refused", case_reset_refused},
+                        {"green-taken-over", case_taken_over},
+                        {"green-last", case_last},
+        };
+
+        for (size_t i = 0; i < sizeof(special) / sizeof(special[0]); i++)
+                if (strcmp(name, special[i].name) == 0)
+                        special[i].f();
 }

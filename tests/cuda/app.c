@@ -12,8 +12,8 @@
  * USEC: the same without waiting but for every hundredth. app left USEC: as deep, until it has a line of input; then it
  * leaves a launch, waits for what was launched, and says so. app refused USEC: as deep, until it has a line of input;
  * then a launch stays in flight, and the driver refuses to destroy its context, which the program says; app green USEC:
- * the same in a green context. app gate USEC: as deep, until it has a line of input; then a handler of SIGUSR1 jumps
- * out of a launch that waits.
+ * the same in a green context; app destroyed USEC: it is destroyed, with that in flight. app gate USEC: as deep, until
+ * it has a line of input; then a handler of SIGUSR1 jumps out of a launch that waits.
  */
 
 #include <dlfcn.h>
@@ -467,12 +467,6 @@ static const AppCase cases[] = {
 static const AppCase special[] = {
                 {"locks", case_locks},
                 {"steps", case_steps},
-                {"green-cost", case_green_cost},
-                {"green-reused", case_green_reused},
-                {"green-reset-reused", case_green_reset_reused},
-                {"green-refused", case_green_refused},
-                {"green-taken-over", case_green_taken_over},
-                {"green-last", case_green_last},
 };
 
 static void report(void) {
@@ -509,11 +503,6 @@ static void report(void) {
         fclose(f);
 }
 
-static void wait_at_host(void *userdata) {
-        while (sem_wait(userdata) < 0)
-                ;
-}
-
 /* `green`: the stream's, if it has one. */
 static void be_refused(FakeStream s, uint64_t p, struct Context *green) {
         sem_t go_on;
@@ -537,7 +526,8 @@ static void be_refused(FakeStream s, uint64_t p, struct Context *green) {
 }
 
 static void work(uint64_t ns, int every, const char *then) {
-        struct Context *green = strcmp(then, "green") == 0 ? green_new(0) : NULL;
+        bool is_destroyed = strcmp(then, "destroyed") == 0;
+        struct Context *green = is_destroyed || strcmp(then, "green") == 0 ? green_new(0) : NULL;
         FakeStream s = green ? green_stream(green) : stream();
         uint64_t p = memory();
         unsigned long n = 0;
@@ -549,7 +539,9 @@ static void work(uint64_t ns, int every, const char *then) {
                 if (++n % (unsigned long) every == 0)
                         CHECK(cu.wait(s) == 0);
         }
-        if (green || strcmp(then, "refused") == 0)
+        if (is_destroyed)
+                be_destroyed(s, green);
+        else if (green || strcmp(then, "refused") == 0)
                 be_refused(s, p, green);
         if (strcmp(then, "gate") == 0)
                 leave_the_gate(s, p);
@@ -561,12 +553,12 @@ static void work(uint64_t ns, int every, const char *then) {
                 while (getchar() != EOF)
                         ;
         }
-        CHECK(cu.wait(s) == 0);
+        CHECK(is_destroyed || cu.wait(s) == 0);
         printf("%lu\n", n);
 }
 
 int main(int argc, char **argv) {
-        static const char *const workers[] = {"time", "deep", "left", "refused", "green", "gate"};
+        static const char *const workers[] = {"time", "deep", "left", "refused", "green", "destroyed", "gate"};
         bool works = false;
 
         CHECK(argc >= 2);
@@ -591,6 +583,10 @@ int main(int argc, char **argv) {
         for (size_t i = 0; argc == 3 && i < sizeof(special) / sizeof(special[0]); i++)
                 if (strcmp(argv[2], special[i].name) == 0)
                         special[i].f();
+        if (argc == 3) {
+                case_green_special(argv[2]);
+                case_end_special(argv[2]);
+        }
         report();
         return 0;
 }

@@ -49,14 +49,18 @@ void case_steps(void);
 void case_green(void);
 void case_green_threads(void);
 void case_green_reset(void);
-void case_green_cost(void); /* prints numbers that are the layer's */
-void case_green_reused(void);
-void case_green_reset_reused(void);
-void case_green_refused(void);
-void case_green_taken_over(void);
-void case_green_last(void);
+void case_green_special(const char *name); /* that are the layer's, and so are the numbers that they print */
+void use(struct Context *g);
+void use_all_streams(struct Context *g, FakeStream s);
+void launch_some(FakeStream s, uint64_t p, uint64_t ns);
+void be_reset(void);
 struct Context *green_new(int device);
 FakeStream green_stream(struct Context *g);
+
+/* app-ends.c */
+void case_end_special(const char *name); /* the same */
+void be_destroyed(FakeStream s, struct Context *g);
+void wait_at_host(void *userdata); /* a semaphore */
 
 /* app-captures.c */
 void case_captures(void);

@@ -7,7 +7,8 @@
  * told to, and compute. Calls are refused as by the driver 580 on an H200: queries while any thread captures in global
  * mode, queries of a stream that is being captured (which invalidate the capture), and queries without a context.
  * Unlike there, the legacy default stream does not wait for others. In a child after fork() each call is refused. A
- * call after the process began to end prints an error, and ends the process with status 99.
+ * call after the process began to end prints an error, and ends the process with status 99. Calls about events whose
+ * context has ended are refused and counted.
  */
 
 #include <dlfcn.h>
@@ -71,16 +72,18 @@ API int cuDeviceGetName(char *ret, int n, int device) {
         return SUCCESS;
 }
 
-static pthread_mutex_t primaries_lock = PTHREAD_MUTEX_INITIALIZER; /* of their users */
+pthread_mutex_t fake_users_lock = PTHREAD_MUTEX_INITIALIZER;
+
+Context *fake_primary(int device) {
+        return &primaries[device];
+}
 
 Context *fake_primary_retain(int device) {
         Context *c = &primaries[device];
 
-        pthread_mutex_lock(&primaries_lock);
         if (c->n_users++ == 0)
                 c->device = device;
         fake_channels_start(&c->channels, device);
-        pthread_mutex_unlock(&primaries_lock);
         return c;
 }
 
@@ -88,32 +91,37 @@ Context *fake_primary_retain(int device) {
 int fake_primary_release(int device) {
         Context *c = &primaries[device];
 
-        pthread_mutex_lock(&primaries_lock);
         bool is_used = c->n_users > 0, ends = c->n_users == 1;
         c->n_users -= is_used;
-        pthread_mutex_unlock(&primaries_lock);
         if (ends)
-                fake_streams_end(c);
+                fake_context_end(c);
         return is_used ? SUCCESS : INVALID_CONTEXT;
 }
 
 API int cuDevicePrimaryCtxRetain(Context **ret, int device) {
         ENTER;
+        pthread_mutex_lock(&fake_users_lock);
         *ret = fake_primary_retain(device);
+        pthread_mutex_unlock(&fake_users_lock);
         return SUCCESS;
 }
 
 API int cuDevicePrimaryCtxRelease_v2(int device) {
         ENTER;
-        return fake_primary_release(device);
+        pthread_mutex_lock(&fake_users_lock);
+        int r = fake_primary_release(device);
+        pthread_mutex_unlock(&fake_users_lock);
+        return r;
 }
 
 API int cuDevicePrimaryCtxGetState(int device, unsigned *ret_flags, int *ret_active) {
         ENTER;
         *ret_flags = 0;
-        pthread_mutex_lock(&primaries_lock);
+        if (device < 0 || device >= (int) (sizeof(primaries) / sizeof(primaries[0])))
+                return INVALID_DEVICE;
+        pthread_mutex_lock(&fake_users_lock);
         *ret_active = primaries[device].n_users > 0;
-        pthread_mutex_unlock(&primaries_lock);
+        pthread_mutex_unlock(&fake_users_lock);
         return SUCCESS;
 }
 
@@ -150,6 +158,8 @@ static _Thread_local unsigned n_pushed;
 
 API int cuCtxPushCurrent_v2(Context *c) {
         ENTER;
+        if (c->destroyed)
+                atomic_fetch_add(&fake_n_dead_calls, 1);
         pushed[n_pushed++] = fake_current;
         fake_current = c;
         return SUCCESS;
@@ -162,24 +172,37 @@ API int cuCtxPopCurrent_v2(Context **ret) {
         return SUCCESS;
 }
 
+/* Also of a green context that is destroyed. */
 API int cuCtxGetDevice(int *ret) {
         ENTER;
         if (!fake_current)
                 return INVALID_CONTEXT;
-        if (fake_current->destroyed)
-                return CONTEXT_IS_DESTROYED;
         *ret = fake_current->device;
         return SUCCESS;
+}
+
+static _Atomic(void (*)(void)) on_reset;
+
+API void fake_cuda_on_reset(void (*f)(void)) {
+        on_reset = f;
 }
 
 /* The context itself stays, for the next user. */
 API int cuDevicePrimaryCtxReset_v2(int device) {
         ENTER;
-        fake_greens_end(device);
-        fake_streams_end(&primaries[device]);
-        pthread_mutex_lock(&primaries_lock);
-        primaries[device].n_users = 0;
-        pthread_mutex_unlock(&primaries_lock);
+        pthread_mutex_lock(&fake_users_lock);
+        bool ends = !fake_green_keeps(device);
+        if (ends) {
+                fake_greens_end(device);
+                fake_context_end(&primaries[device]);
+                primaries[device].n_users = 0;
+        }
+        pthread_mutex_unlock(&fake_users_lock);
+        if (!ends)
+                return NOT_PERMITTED;
+        void (*f)(void) = atomic_exchange(&on_reset, NULL);
+        if (f)
+                f();
         return SUCCESS;
 }
 
@@ -189,7 +212,7 @@ API int cuCtxDestroy_v2(Context *c) {
         for (size_t i = 0; i < sizeof(primaries) / sizeof(primaries[0]); i++)
                 if (c == &primaries[i])
                         return INVALID_CONTEXT;
-        fake_streams_end(c);
+        fake_context_end(c);
         if (fake_current == c)
                 fake_current = NULL;
         fake_channels_end(&c->channels);
@@ -202,11 +225,13 @@ API int cuCtxSynchronize(void) {
         ENTER;
         if (!fake_current)
                 return INVALID_CONTEXT;
+        if (fake_current->destroyed)
+                return CONTEXT_IS_DESTROYED;
         if (fake_current->has_legacy)
                 fake_stream_wait(&fake_current->legacy);
         pthread_mutex_lock(&fake_lock);
         for (Stream *s = fake_current->streams; s; s = s->next)
-                while (s->done < s->submitted)
+                while (s->work->done < s->work->submitted)
                         pthread_cond_wait(&fake_changed, &fake_lock);
         pthread_mutex_unlock(&fake_lock);
         return SUCCESS;
@@ -246,7 +271,7 @@ API int cuModuleGetFunction(void **ret, void *module, const char *name) {
         return *ret ? SUCCESS : NOT_FOUND;
 }
 
-/* --- streams and events --- */
+/* --- streams --- */
 
 API int cuStreamCreate(Stream **ret, unsigned flags) {
         ENTER;
@@ -298,7 +323,7 @@ API int cuStreamQuery(FakeStream handle) {
         Stream *s = fake_stream_of(handle, false);
         USE(s);
         pthread_mutex_lock(&fake_lock);
-        int r = s->done == s->submitted ? SUCCESS : NOT_READY;
+        int r = s->work->done == s->work->submitted ? SUCCESS : NOT_READY;
         if (s->capture) {
                 s->spoiled = true;
                 r = CAPTURE_UNSUPPORTED;
@@ -311,82 +336,6 @@ API int cuStreamQuery(FakeStream handle) {
 API int cuStreamWaitEvent(FakeStream handle, Event *e, unsigned flags) {
         ENTER;
         return fake_submit(fake_stream_of(handle, false), (Op){.kind = OP_WAIT, .event = e});
-}
-
-static atomic_ulong n_events;
-
-API int cuEventCreate(Event **ret, unsigned flags) {
-        ENTER;
-        *ret = calloc(1, sizeof(Event));
-        (*ret)->timed = !(flags & 2);
-        atomic_fetch_add(&n_events, 1);
-        return SUCCESS;
-}
-
-/* The stream may still be going to record it. */
-API int cuEventDestroy_v2(Event *e) {
-        ENTER;
-        atomic_fetch_sub(&n_events, 1);
-        pthread_mutex_lock(&fake_lock);
-        e->doomed = e->reached < e->recorded;
-        if (!e->doomed)
-                free(e);
-        pthread_mutex_unlock(&fake_lock);
-        return SUCCESS;
-}
-
-static _Atomic(void (*)(bool)) on_event;
-
-API void fake_cuda_on_event(void (*f)(bool record)) {
-        on_event = f;
-}
-
-static void tell_event(bool record) {
-        void (*f)(bool) = on_event;
-
-        if (f)
-                f(record);
-}
-
-API int cuEventRecord(Event *e, FakeStream handle) {
-        ENTER;
-        tell_event(true);
-        return fake_submit(fake_stream_of(handle, false), (Op){.kind = OP_RECORD, .event = e});
-}
-
-API int cuEventQuery(Event *e) {
-        ENTER;
-        tell_event(false);
-        if (fake_in_host_function)
-                return NOT_PERMITTED;
-        pthread_mutex_lock(&fake_lock);
-        int r = e->captured || !fake_may_ask() ? CAPTURE_UNSUPPORTED : e->reached == e->recorded ? SUCCESS : NOT_READY;
-        pthread_mutex_unlock(&fake_lock);
-        return r;
-}
-
-API int cuEventSynchronize(Event *e) {
-        ENTER;
-        if (fake_in_host_function)
-                return NOT_PERMITTED;
-        pthread_mutex_lock(&fake_lock);
-        uint64_t until = e->recorded;
-        while (e->reached < until)
-                pthread_cond_wait(&fake_changed, &fake_lock);
-        pthread_mutex_unlock(&fake_lock);
-        return SUCCESS;
-}
-
-API int cuEventElapsedTime(float *ret, Event *from, Event *to) {
-        ENTER;
-        if (!from->timed || !to->timed)
-                return INVALID_HANDLE;
-        pthread_mutex_lock(&fake_lock);
-        bool ready = from->reached == from->recorded && to->reached == to->recorded;
-        const char *each = getenv("FAKE_CUDA_EACH_US"); /* how long a launch takes, as the time stamps say */
-        *ret = each ? strtof(each, NULL) / 1000 : (float) (to->at_ns - from->at_ns) / 1e6F;
-        pthread_mutex_unlock(&fake_lock);
-        return ready ? SUCCESS : NOT_READY;
 }
 
 /* --- work --- */
@@ -507,10 +456,6 @@ API int cuGetProcAddress(const char *name, void **ret, int version, uint64_t fla
 
 API unsigned long fake_cuda_launches(void) {
         return fake_n_launches;
-}
-
-API unsigned long fake_cuda_events(void) {
-        return n_events;
 }
 
 API unsigned long fake_cuda_captured(void) {

@@ -103,15 +103,17 @@ int cuGetProcAddress_v2(const char *name, void **ret, int version, uint64_t flag
 unsigned long fake_cuda_launches(void);
 unsigned long fake_cuda_captured(void);
 
-/* Events that there are, and calls about streams of contexts that were destroyed. */
+/* Events that there are, and calls about streams of green contexts that were destroyed and events of ended contexts. */
 unsigned long fake_cuda_events(void);
 unsigned long fake_cuda_dead_calls(void);
 
-/* Whether green contexts are not destroyed. */
+/* Whether green contexts are not destroyed, or no events made. */
 void fake_cuda_refuse_green(bool refuse);
+void fake_cuda_refuse_events(bool refuse);
 
-/* Called once, at the end of the next cuGreenCtxDestroy(), within it. */
+/* Called once, at the end of the next cuGreenCtxDestroy() or cuDevicePrimaryCtxReset(), within it. */
 void fake_cuda_on_green_destroyed(void (*f)(void));
+void fake_cuda_on_reset(void (*f)(void));
 
 /* Called at the begin of each launch of a kernel, on the thread that launches; NULL: nothing is. */
 void fake_cuda_on_launch(void (*f)(void));

@@ -59,32 +59,40 @@ static void do_op(Op *op, uint32_t channel) {
         pthread_mutex_lock(&fake_lock);
 }
 
-static void *stream_run(void *userdata) {
-        Stream *s = userdata;
+static void *work_run(void *userdata) {
+        Work *w = userdata;
 
         pthread_mutex_lock(&fake_lock);
         for (;;) {
-                while (!s->first && !s->ending)
+                while (!w->first && !w->ending)
                         pthread_cond_wait(&fake_changed, &fake_lock);
-                if (!s->first)
+                if (!w->first)
                         break;
-                Op *op = s->first;
-                s->first = op->next;
-                if (!s->first)
-                        s->last = &s->first;
-                do_op(op, s->channel);
+                Op *op = w->first;
+                w->first = op->next;
+                if (!w->first)
+                        w->last = &w->first;
+                do_op(op, w->channel);
                 free(op);
-                s->done++;
+                w->done++;
                 pthread_cond_broadcast(&fake_changed);
+        }
+        if (w->rest_of) {
+                w->rest_of->n_rests--;
+                pthread_cond_broadcast(&fake_changed);
+                free(w);
         }
         pthread_mutex_unlock(&fake_lock);
         return NULL;
 }
 
 static void stream_start(Stream *s, Context *c) {
-        *s = (Stream){.context = c, .channel = fake_channels_next(&c->channels)};
-        s->last = &s->first;
-        pthread_create(&s->thread, NULL, stream_run, s);
+        Work *w = calloc(1, sizeof(*w));
+
+        w->channel = fake_channels_next(&c->channels);
+        w->last = &w->first;
+        *s = (Stream){.context = c, .work = w};
+        pthread_create(&w->thread, NULL, work_run, w);
 }
 
 static void stream_start_listed(Stream *s, Context *c) {
@@ -165,9 +173,9 @@ int fake_submit(Stream *s, Op what) {
                 *s->capture->last = op;
                 s->capture->last = &op->next;
         } else {
-                *s->last = op;
-                s->last = &op->next;
-                s->submitted++;
+                *s->work->last = op;
+                s->work->last = &op->next;
+                s->work->submitted++;
         }
         pthread_cond_broadcast(&fake_changed);
         pthread_mutex_unlock(&fake_lock);
@@ -176,30 +184,46 @@ int fake_submit(Stream *s, Op what) {
 
 void fake_stream_wait(Stream *s) {
         pthread_mutex_lock(&fake_lock);
-        uint64_t until = s->submitted;
-        while (s->done < until)
+        uint64_t until = s->work->submitted;
+        while (s->work->done < until)
                 pthread_cond_wait(&fake_changed, &fake_lock);
         pthread_mutex_unlock(&fake_lock);
 }
 
 void fake_stream_end(Stream *s) {
         pthread_mutex_lock(&fake_lock);
-        s->ending = true;
+        s->work->ending = true;
         pthread_cond_broadcast(&fake_changed);
         pthread_mutex_unlock(&fake_lock);
-        pthread_join(s->thread, NULL);
+        pthread_join(s->work->thread, NULL);
+        free(s->work);
+}
+
+static void stream_leave(Stream *s, Context *primary) {
+        pthread_mutex_lock(&fake_lock);
+        s->work->ending = true;
+        s->work->rest_of = primary;
+        primary->n_rests++;
+        pthread_detach(s->work->thread);
+        pthread_cond_broadcast(&fake_changed);
+        pthread_mutex_unlock(&fake_lock);
+}
+
+static void stream_end_in(Stream *s, Context *c) {
+        fake_capture_drop(s);
+        if (c->is_green)
+                stream_leave(s, fake_primary(c->device));
+        else
+                fake_stream_end(s);
 }
 
 void fake_streams_end(Context *c) {
-        if (c->has_legacy) {
-                fake_capture_drop(&c->legacy);
-                fake_stream_end(&c->legacy);
-        }
+        if (c->has_legacy)
+                stream_end_in(&c->legacy, c);
         c->has_legacy = false;
         for (Stream *s = c->streams, *next; s; s = next) {
                 next = s->next;
-                fake_capture_drop(s);
-                fake_stream_end(s);
+                stream_end_in(s, c);
                 if (c->is_green) {
                         fake_green_stream_ended(s);
                         continue;
@@ -208,4 +232,13 @@ void fake_streams_end(Context *c) {
                 free(s);
         }
         c->streams = NULL;
+}
+
+void fake_context_end(Context *c) {
+        fake_streams_end(c);
+        pthread_mutex_lock(&fake_lock);
+        while (c->n_rests > 0)
+                pthread_cond_wait(&fake_changed, &fake_lock);
+        fake_events_end(c);
+        pthread_mutex_unlock(&fake_lock);
 }

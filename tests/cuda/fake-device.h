@@ -16,7 +16,9 @@
 enum {
         SUCCESS = 0,
         INVALID_VALUE = 1,
+        OUT_OF_MEMORY = 2,
         NOT_INITIALIZED = 3,
+        INVALID_DEVICE = 101,
         INVALID_CONTEXT = 201,
         INVALID_HANDLE = 400,
         NOT_FOUND = 500,
@@ -64,19 +66,27 @@ struct Event {
         uint64_t recorded, reached;
         uint64_t at_ns;
         bool timed, captured, doomed;
+        struct Context *context; /* of a green one, the primary; NULL: it has ended */
+        struct Event *next;
 };
 
 typedef struct Graph {
         Op *first, **last;
 } Graph;
 
-typedef struct Stream {
+/* What a stream does. In a green context it goes on when that is destroyed. */
+typedef struct Work {
         pthread_t thread;
-        struct Context *context;
         uint32_t channel;
         Op *first, **last;
         uint64_t submitted, done;
         bool ending;
+        struct Context *rest_of; /* a primary context that waits for it, and nobody else; NULL: the stream is there */
+} Work;
+
+typedef struct Stream {
+        struct Context *context;
+        Work *work;
         Graph *capture;
         int capture_mode;
         bool spoiled;
@@ -92,6 +102,7 @@ typedef struct Context {
         Stream legacy;
         bool has_legacy;
         int n_users; /* of a primary one */
+        int n_rests; /* of green ones that are destroyed: streams with work */
         Stream *streams;
         int n_blocking_captures;
         FakeChannels channels;
@@ -101,10 +112,12 @@ typedef struct Context {
 
 extern pthread_mutex_t fake_lock; /* of all that is in the structures above */
 extern pthread_cond_t fake_changed;
+extern pthread_mutex_t fake_users_lock; /* taken before: of green contexts and of who uses primary ones */
 extern _Thread_local Context *fake_current;
 extern _Thread_local bool fake_in_host_function;
 extern _Atomic unsigned long fake_n_launches, fake_n_captured, fake_n_dead_calls;
 
+Context *fake_primary(int device);
 Context *fake_primary_retain(int device);
 int fake_primary_release(int device);
 
@@ -116,11 +129,16 @@ void fake_stream_wait(Stream *s);
 void fake_streams_end(Context *c);
 void fake_capture_drop(Stream *s);
 
+/* The end of a context that is no green one, or of a primary one for now: its work is done, and its events are gone. */
+void fake_context_end(Context *c);
+void fake_events_end(const Context *c);
+
 /* fake-green.c: the stream of an ended green context is not used any more; NULL: there is none. */
 Stream *fake_green_stream_used(void);
 void fake_green_stream_ended(Stream *s);
 void fake_greens_end(int device);
 bool fake_green_says_primary(const Context *c);
+bool fake_green_keeps(int device);
 
 /* NULL: there is no context. */
 Stream *fake_stream_of(FakeStream handle, bool per_thread);

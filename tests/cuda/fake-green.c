@@ -3,13 +3,15 @@
 /*
  * Green contexts of the stand-in
  *
- * As the driver 580.159.04 on an H200: the handle of a green context is that of its context, and when it is destroyed,
- * calls about its streams are refused as of a destroyed context, while its handle can be made current. A new one gets
- * the handle of one that was destroyed, and so do its streams. How the driver ends the work, the captures and the green
- * contexts of a primary context that is reset was not seen: here work is done before that, and captures end.
+ * As the driver 580.159.04 on an H200: the handle of a green context is that of its context. To destroy one waits for
+ * nothing: what is in flight goes on, and so do events. Calls about its streams are refused then as of a destroyed
+ * context, and so are launches, waits and new things where it is still current, while its device can be asked for. A
+ * new one gets the handle of one that was destroyed, and so do its streams. A primary context with green ones is not
+ * reset. How the driver ends the work of destroyed green contexts with the primary one was not seen: here it is done
+ * before.
  *
  * FAKE_CUDA_GREEN=elsewhere: streams say that they belong to the primary context; unknown: no green context has a
- * context.
+ * context; reset: they end when the primary context is reset.
  */
 
 #include <stdlib.h>
@@ -73,6 +75,17 @@ static void end(Context *c) {
         pthread_mutex_unlock(&fake_lock);
 }
 
+/* Whether the primary context must not be reset. */
+bool fake_green_keeps(int device) {
+        bool any = false;
+
+        pthread_mutex_lock(&fake_lock);
+        for (const Context *c = greens; c; c = c->next_green)
+                any = any || (c->device == device && !c->destroyed);
+        pthread_mutex_unlock(&fake_lock);
+        return any && !behaves("reset");
+}
+
 void fake_greens_end(int device) {
         for (Context *c = greens; c; c = c->next_green)
                 if (c->device == device && !c->destroyed)
@@ -85,6 +98,7 @@ API int cuGreenCtxCreate(Context **ret, const void *resources, int device, unsig
         ENTER;
         if (flags != DEFAULT_STREAM || !resources)
                 return INVALID_VALUE;
+        pthread_mutex_lock(&fake_users_lock);
         const Context *primary = fake_primary_retain(device);
         pthread_mutex_lock(&fake_lock);
         Context *c = green_used();
@@ -95,6 +109,7 @@ API int cuGreenCtxCreate(Context **ret, const void *resources, int device, unsig
                         .next_green = c->next_green,
         };
         pthread_mutex_unlock(&fake_lock);
+        pthread_mutex_unlock(&fake_users_lock);
         *ret = c;
         return SUCCESS;
 }
@@ -105,9 +120,11 @@ API int cuGreenCtxDestroy(Context *c) {
                 return CONTEXT_IS_DESTROYED;
         if (refuses)
                 return INVALID_CONTEXT;
-        int device = c->device; /* another thread may get the handle */
+        pthread_mutex_lock(&fake_users_lock);
+        int device = c->device;
         end(c);
         int r = fake_primary_release(device);
+        pthread_mutex_unlock(&fake_users_lock);
         void (*f)(void) = atomic_exchange(&on_destroyed, NULL);
         if (f)
                 f();

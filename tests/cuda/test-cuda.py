@@ -245,23 +245,53 @@ class Changes(unittest.TestCase):
     def test_handles_of_green_contexts_used_again(self):
         """A green context on the other device gets the handle of one that has ended, by itself or with its primary
         context, and its streams those of its streams. They become queues of that device, and stay such when the end of
-        the former was still under way. One that the driver does not end keeps its queues. A primary context that a
-        green context has ended, as its last user, has new ones."""
+        the former was still under way. One that the driver does not end keeps its queues, and so does a primary context
+        that it does not reset. One that a green context has ended, as its last user, has new ones."""
 
         def queues(device):
             with open(self.report, encoding="utf-8") as f:
                 return sum(line.startswith(f"queue pci:0000:{device}:00.0 ") for line in f)
 
-        for case, device, n in (
-            ("green-reused", "a1", 3),
-            ("green-reset-reused", "a1", 3),
-            ("green-taken-over", "a1", 3),
-            ("green-refused", "a0", 3),
-            ("green-last", "a0", 2),
+        for case, device, n, how in (
+            ("green-reused", "a1", 3, ""),
+            ("green-reset-reused", "a1", 3, "reset"),
+            ("green-taken-over", "a1", 3, ""),
+            ("green-refused", "a0", 3, ""),
+            ("green-reset-refused", "a0", 6, ""),
+            ("green-last", "a0", 2, ""),
         ):
             with self.subTest(case):
-                self.run_fake("track", case)
+                self.run_fake("track", case, FAKE_CUDA_GREEN=how)
                 self.assertEqual(queues(device), n)
+
+    def printed(self, case, words="track", **more):
+        return [[int(n) for n in line.split()] for line in self.run_fake(words, case, **more).splitlines()]
+
+    def test_launches_in_flight_in_destroyed_green_contexts(self):
+        """They count until they are complete, or the primary context has ended, also beside a green context that has
+        got the handles. No event is left then, and none is asked for that is gone. Without an event that tells of their
+        end they count as complete at once."""
+        for case, lines in (
+            ("green-in-flight", [[3, 6, 3, 0, 0, 0]] * 2),
+            ("green-in-flight-unmarked", [[0]]),
+            ("green-in-flight-reset", [[3, 0, 0, 0]] * 6),
+            ("green-in-flight-last", [[3, 0, 0, 0]]),
+        ):
+            with self.subTest(case):
+                self.assertEqual(self.printed(case, FAKE_CUDA_EACH_US="2"), lines)
+
+    def test_green_contexts_that_end_with_their_primary_one(self):
+        """By a driver that resets it beside them."""
+        output = self.run_fake("track", "green-reset-ends", FAKE_CUDA_GREEN="reset")
+        self.assertEqual(len(output.splitlines()), 12)
+
+    def test_green_contexts_and_resets_at_a_time(self):
+        for words in "track", "track,limit=3":
+            self.assertEqual(self.printed("green-storm", words), [[0, 0]])
+
+    def test_a_primary_context_is_taken_over(self):
+        """Another thread has it again, and launches, before the reset has returned. It has queues of its own."""
+        self.assertEqual(self.printed("reset-taken-over"), [[3, 2, 0]] * 2)
 
     @unittest.skipIf(LINKED, "nothing can be preloaded before a sanitizer")
     def test_beside_somebody_else(self):
@@ -435,6 +465,23 @@ class Scheduled(ScheduledCase):
             self.assertEqual(state(), "running")
         say("done")
         until(lambda: state() == "idle", "nothing is in flight")
+
+    def test_a_green_context_that_is_destroyed(self):
+        """A launch that is in flight then goes on to count, and so the other program is held."""
+        p, other = self.start("destroyed", 500), self.start("deep", 500, XSCHED_PRIORITY="-10")
+        queue, others = self.queue_of(p), self.queue_of(other)
+        until(lambda: self.launches(queue) > 10, "it launches")
+        state = lambda q: self.get("State", f"{PATH}/queue/{q['id']}", QUEUE)
+        p.stdin.write("\n")
+        p.stdin.flush()
+        self.assertEqual(p.stdout.readline(), "destroyed\n")
+        for _ in range(100):
+            self.assertEqual((state(queue), state(others)), ("running", "held"))
+        p.stdin.write("\n")
+        p.stdin.flush()
+        until(lambda: state(others) == "running", "the other one runs")
+        queues = lambda: [q["id"] for q in json.loads(self.call("Describe"))["queues"]]
+        until(lambda: queue["id"] not in queues(), "the queue is gone")
 
     def test_a_launch_that_is_left_at_the_gate(self):
         p, other = self.start("gate", 500), self.start("deep", 500, XSCHED_PRIORITY="-10")
