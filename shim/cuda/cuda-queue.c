@@ -288,17 +288,21 @@ static CudaQueue *queue_new(uint64_t key, CudaStream stream, CudaContext context
         return NULL;
 }
 
-/* The stream's context need not be the current one. */
+/* The stream's context need not be the current one. That of a default stream is. It is asked for by the stream, as only
+ * that tells of a green context that it is destroyed; such a one must not be pushed. */
 static bool find_context(CudaStream stream, CudaContext *ret_context, CudaDevice *ret_device) {
         CudaContext context = NULL, popped;
 
-        CudaResult r = stream ? CUDA_CALL(cuStreamGetCtx, CudaResult(*)(CudaStream, CudaContext *), stream, &context)
-                              : CUDA_CALL(cuCtxGetCurrent, CudaResult(*)(CudaContext *), &context);
-        if (r != CUDA_RESULT_SUCCESS || !context ||
-                        CUDA_CALL(cuCtxPushCurrent_v2, CudaResult(*)(CudaContext), context) != CUDA_RESULT_SUCCESS)
+        if (CUDA_CALL(cuStreamGetCtx, CudaResult(*)(CudaStream, CudaContext *), stream, &context) !=
+                                        CUDA_RESULT_SUCCESS ||
+                        !context ||
+                        (stream &&
+                                        CUDA_CALL(cuCtxPushCurrent_v2, CudaResult(*)(CudaContext), context) !=
+                                                        CUDA_RESULT_SUCCESS))
                 return false;
-        r = CUDA_CALL(cuCtxGetDevice, CudaResult(*)(CudaDevice *), ret_device);
-        (void) CUDA_CALL(cuCtxPopCurrent_v2, CudaResult(*)(CudaContext *), &popped);
+        CudaResult r = CUDA_CALL(cuCtxGetDevice, CudaResult(*)(CudaDevice *), ret_device);
+        if (stream)
+                (void) CUDA_CALL(cuCtxPopCurrent_v2, CudaResult(*)(CudaContext *), &popped);
         *ret_context = context;
         return r == CUDA_RESULT_SUCCESS;
 }

@@ -19,6 +19,7 @@
 #define ROUNDS     6
 #define CYCLES     40
 #define LAUNCHES   1000
+#define DEAD       10000
 #define PATIENCE_S 10
 
 /* --- what is in flight when a green context is destroyed --- */
@@ -185,6 +186,20 @@ static void case_storm(void) {
         printf("%lu %lu\n", queues_come_to(0), fake_cuda_dead_calls());
 }
 
+/* Launches where a destroyed green context is still current. */
+static void case_dead(void) {
+        for (int i = 0; i < DEAD; i++) {
+                struct Context *g = green_new(0);
+                use(g);
+                CHECK(cuGreenCtxDestroy(g) == 0);
+                CHECK(launch_on(NULL, 0, 1, 0) == 709);
+                CHECK(launch_on(PER_THREAD, 0, 1, 0) == 709);
+        }
+        CHECK(cuCtxSetCurrent(context) == 0);
+        launch_some(NULL, memory(), 0);
+        CHECK(cuCtxSynchronize() == 0);
+}
+
 /* A program's stream has a launch in flight, and its green context is destroyed: see app.c. */
 void be_destroyed(FakeStream s, struct Context *g) {
         await_line();
@@ -246,6 +261,7 @@ void case_end_special(const char *name) {
                         {"green-in-flight-reset", case_in_flight_reset},
                         {"green-in-flight-last", case_in_flight_last},
                         {"green-storm", case_storm},
+                        {"green-dead", case_dead},
                         {"reset-taken-over", case_reset_taken_over},
         };
 

@@ -289,6 +289,11 @@ class Changes(unittest.TestCase):
         for words in "track", "track,limit=3":
             self.assertEqual(self.printed("green-storm", words), [[0, 0]])
 
+    def test_a_destroyed_green_context_is_current(self):
+        """Launches there fail, and leave no queue."""
+        self.run_fake("track", "green-dead")
+        self.assertEqual(numbers(self.report)["queues"], 1)
+
     def test_a_primary_context_is_taken_over(self):
         """Another thread has it again, and launches, before the reset has returned. It has queues of its own."""
         self.assertEqual(self.printed("reset-taken-over"), [[3, 2, 0]] * 2)
