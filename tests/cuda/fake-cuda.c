@@ -227,7 +227,10 @@ API int cuCtxSynchronize(void) {
                 return INVALID_CONTEXT;
         if (fake_current->destroyed)
                 return CONTEXT_IS_DESTROYED;
-        if (fake_current->has_legacy)
+        pthread_mutex_lock(&fake_lock);
+        bool has_legacy = fake_current->has_legacy;
+        pthread_mutex_unlock(&fake_lock);
+        if (has_legacy)
                 fake_stream_wait(&fake_current->legacy);
         pthread_mutex_lock(&fake_lock);
         for (Stream *s = fake_current->streams; s; s = s->next)
