@@ -21,7 +21,7 @@
 #define SLEEP_MIN_NS   (300 * NSEC_PER_USEC)
 #define OVERDUE_NS     (1 * NSEC_PER_MSEC)
 #define SPINS_PER_LOOK 32U
-#define UNBOUND_LOOK   512U /* unbounded queues are looked at when this many are in flight */
+#define UNBOUND_LOOK   1024U /* unbounded queues are looked at when this many are in flight */
 
 uint32_t cuda_bound_limit(CudaQueue *q, uint64_t kind) {
         uint64_t each = launch_kind_expected(&q->kinds, kind);

@@ -92,7 +92,7 @@ void cuda_mark_release(CudaQueue *q, const CudaMark *m) {
  * marks, so that the device has work meanwhile. If the device keeps up with the program, there is nothing to wait for;
  * and without a bound marks only tell that it still does. */
 static uint32_t marks_apart(const CudaQueue *q, uint32_t limit) {
-        return !atomic_load_explicit(&q->keeps_up, memory_order_relaxed) ? 1 : limit > 0 ? 2 : 4;
+        return !atomic_load_explicit(&q->keeps_up, memory_order_relaxed) ? 1 : limit > 0 ? 2 : 8;
 }
 
 static uint32_t mark_every(const CudaQueue *q, uint32_t limit) {

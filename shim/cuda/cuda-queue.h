@@ -11,7 +11,7 @@
  *
  * Completions are found by polling: CUDA's callbacks cost 31 us, an event with time stamps costs half a launch, and an
  * event without 0.1 to 1 us, and to poll one 1.4 us. So one tracked launch in thirty, or in 0.1 ms of device time, is
- * followed by an event (a mark); in up to 128, or 0.4 ms, while the device keeps up. Marks are polled by the launching
+ * followed by an event (a mark); in up to 256, or 0.8 ms, while the device keeps up. Marks are polled by the launching
  * thread at its bound, or when there are some more, by a thread of the application that has waited for the device, and
  * by the control thread within a millisecond after the last launch (xsched_queue_look()), which polls the stream itself
  * for launches without a mark.
