@@ -13,8 +13,8 @@ for its end; and a part of each launch. Both are printed, as the two turns give 
 From process to process, as bench-launch.c for OpenCL: a native process and one with the layer take turns. On a GPU two
 native processes differ by as much as a tenth.
 
-Each is done twice: with an open gate, and while a bystander launches a kernel now and then, so that the queue is
-watched.
+Each is done twice: with an open gate, and while another program is there, which launches a kernel in front of each turn,
+so that the queue is watched.
 """
 
 import argparse
@@ -28,13 +28,21 @@ LONG_TURNS = {"launch+finish": ("finish", 200), "pipelined": ("pipelined", 1500)
 
 
 class Program:
-    def __init__(self, options, layer, **more):
+    def __init__(self, options, layer, bystander=None, **more):
+        """`bystander`: this one may tell it to launch."""
+        self.bystander_fd = bystander.process.stdin.fileno() if bystander else -1
         env = {**{k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}, **more}
         if layer:
             env["LD_PRELOAD"] = options.layer
         # pylint: disable-next=consider-using-with
         self.process = subprocess.Popen(
-            [options.program], env=env, text=True, bufsize=1, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [options.program],
+            env=env,
+            text=True,
+            bufsize=1,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            pass_fds=[self.bystander_fd] if bystander else [],
         )
         self.device = self.process.stdout.readline().strip()
 
@@ -55,7 +63,7 @@ class Program:
 
     def compare(self, gate, how, n, pairs):
         """Returns pairs of the same: natively, and with the layer."""
-        self.say("compare", gate, how, n, pairs)
+        self.say("compare", gate, how, n, pairs, self.bystander_fd)
         return [[ns / 1000 / n for ns in self.numbers()] for _ in range(pairs)]
 
     def end(self):
@@ -65,24 +73,27 @@ class Program:
             raise SystemExit(f"{self.process.args[0]} ended with status {self.process.returncode}")
 
 
-def run_one(options, gate, found):
+def run_one(options, gate, bystander, found):
     """One process."""
-    program = Program(options, True)
+    program = Program(options, True, bystander)
     for name, (how, n) in TURNS.items():
         # The first pair does not count.
         found.setdefault(name, []).append(program.compare(gate, how, n, options.pairs + 1)[1:])
     program.end()
 
 
-def run_two(options, _gate, found):
+def run_two(options, _gate, bystander, found):
     """Two processes."""
     native, layer = Program(options, False), Program(options, True)
     for name, turn in LONG_TURNS.items():
         pairs = []
         for i in range(options.pairs + 1):
             # The order changes, so that each gains as often from what the other leaves behind.
-            first, second = (native, layer) if i % 2 else (layer, native)
-            took = {first: first.turn(*turn), second: second.turn(*turn)}
+            took = {}
+            for program in (native, layer) if i % 2 else (layer, native):
+                if bystander:
+                    bystander.turn("finish", 1)
+                took[program] = program.turn(*turn)
             pairs.append((took[native], took[layer]))
         found.setdefault(name, []).append(pairs[1:])
     native.end()
@@ -127,9 +138,8 @@ def run(options, title, run_once, rounds):
         found = {}
         if gate == "watched":
             bystander = Program(options, True, XSCHED_WEIGHT="99")  # an entity of its own
-            bystander.say("bystander")
         for _ in range(rounds):
-            run_once(options, gate, found)
+            run_once(options, gate, bystander, found)
         for name, processes in found.items():
             report(f"{gate}: {name}", processes)
         if SHORT in found and LONG in found:

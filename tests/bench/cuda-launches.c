@@ -4,19 +4,19 @@
  * For bench-cuda-launch.py: launches tiny kernels by libcuda's own functions
  *
  * Reads "finish N" and "pipelined N", and answers with the nanoseconds that N launches took, waited for one by one or
- * all together. "bystander N" launches each 20 ms until the input ends. At the end the results are checked, and the
- * layer's count of launches, if it is loaded: "counted".
+ * all together. At the end the results are checked, and the layer's count of launches, if it is loaded: "counted".
  *
- * "compare open|watched finish|pipelined N PAIRS", with the layer: such turns in pairs, one through the layer and one
- * by addresses in libcuda, which the layer does not see; answered with a line "NATIVE LAYER" for each pair. A pair in
- * whose native turn libxsched's thread ran is made again. The program fails unless of each turn through the layer all
- * launches passed the gate, all of them tracked if it is watched and none if it is open; and of native turns none.
+ * "compare open|watched finish|pipelined N PAIRS FD", with the layer: such turns in pairs, one through the layer and
+ * one by addresses in libcuda, which the layer does not see; answered with a line "NATIVE LAYER" for each pair. A pair
+ * in whose native turn libxsched's thread ran is made again. If it is watched, another one of these programs is there,
+ * which is told in front of each turn, by "bystander" to FD, to launch once: it is not answered. The program fails
+ * unless of each turn through the layer all launches passed the gate, all of them tracked if it is watched and none if
+ * it is open; and of native turns none.
  */
 
 #include <dirent.h>
 #include <dlfcn.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -24,12 +24,11 @@
 #include "include/xsched/xsched.h"
 #include "tools/demo/cuda-driver.h"
 
-#define BYSTANDER_MS 20
-#define IDLE_NS      (1500 * NSEC_PER_USEC) /* the layer looks within a millisecond after a launch */
-#define IDLE_TRIES   1000U
-#define READY_TRIES  10000U
-#define COUNT_TRIES  100U
-#define WARM_UP      100U
+#define IDLE_NS     (1500 * NSEC_PER_USEC) /* the layer looks within a millisecond after a launch */
+#define IDLE_TRIES  1000U
+#define READY_TRIES 10000U
+#define COUNT_TRIES 100U
+#define WARM_UP     100U
 
 static CudaMemory memory;
 static const uint32_t first = 0; /* is copied later */
@@ -51,14 +50,6 @@ static uint64_t turn(bool pipelined, unsigned n) {
         }
         CUDA_CHECK(cuda.wait(cuda_stream));
         return now_ns() - start;
-}
-
-static void stand_by(void) {
-        struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
-
-        do
-                (void) turn(false, 1);
-        while (poll(&input, 1, BYSTANDER_MS) == 0);
 }
 
 /* --- native turns beside the layer --- */
@@ -153,9 +144,20 @@ static void await_idle_thread(clockid_t clock) {
         cuda_die("libxsched's thread is never idle");
 }
 
+/* -1: there is none, and the gate is open. */
+static int bystander_fd;
+
+static void have_bystander_launch(void) {
+        static const char line[] = "bystander\n";
+
+        if (bystander_fd >= 0 && write(bystander_fd, line, strlen(line)) < 0)
+                cuda_die("the bystander: %m");
+}
+
 /* The process is attached, and watched or not. */
 static void await_ready(bool watched) {
         for (unsigned i = 0; i < READY_TRIES; i++) {
+                have_bystander_launch();
                 XschedCounters before = counters();
                 (void) turn(false, 1);
                 XschedCounters now = counters();
@@ -190,8 +192,10 @@ static void check_counts(const XschedCounters *before, const char *kind, unsigne
                         kind, seen, n_tracked);
 }
 
-/* Both kinds of turns come after the same: an idle thread of libxsched's, and some native launches. */
+/* Both kinds of turns come after the same: the bystander's launch, an idle thread of libxsched's, which is waited for
+ * for longer than such a launch takes, and some native launches. */
 static uint64_t checked_turn(clockid_t clock, bool is_native, bool watched, bool pipelined, unsigned n, bool *ret_ran) {
+        have_bystander_launch();
         await_idle_thread(clock);
         (void) native_turn(true, WARM_UP);
         uint64_t ran = ran_ns(clock);
@@ -233,12 +237,12 @@ static void obey(const char *line) {
         unsigned n, pairs;
 
         if (startswith(line, "bystander"))
-                stand_by();
+                (void) turn(false, 1);
         else if (sscanf(line, "finish %u", &n) == 1)
                 printf("%" PRIu64 "\n", turn(false, n));
         else if (sscanf(line, "pipelined %u", &n) == 1)
                 printf("%" PRIu64 "\n", turn(true, n));
-        else if (sscanf(line, "compare %15s %15s %u %u", gate, how, &n, &pairs) == 4)
+        else if (sscanf(line, "compare %15s %15s %u %u %d", gate, how, &n, &pairs, &bystander_fd) == 5)
                 compare(streq(gate, "watched"), streq(how, "pipelined"), n, pairs);
         (void) fflush(stdout);
 }
