@@ -13,8 +13,8 @@ for its end; and a part of each launch. Both are printed, as the two turns give 
 From process to process, as bench-launch.c for OpenCL: a native process and one with the layer take turns. On a GPU two
 native processes differ by as much as a tenth.
 
-Each is done twice: with an open gate, and while another program is there, which launches a kernel in front of each turn,
-so that the queue is watched.
+Each is done twice: with an open gate, and while another program is there, which launches a kernel in front of each
+turn, so that the queue is watched.
 """
 
 import argparse
@@ -78,6 +78,7 @@ def run_one(options, gate, bystander, found):
     program = Program(options, True, bystander)
     for name, (how, n) in TURNS.items():
         # The first pair does not count.
+        n //= options.divide
         found.setdefault(name, []).append(program.compare(gate, how, n, options.pairs + 1)[1:])
     program.end()
 
@@ -85,7 +86,8 @@ def run_one(options, gate, bystander, found):
 def run_two(options, _gate, bystander, found):
     """Two processes."""
     native, layer = Program(options, False), Program(options, True)
-    for name, turn in LONG_TURNS.items():
+    for name, (how, n) in LONG_TURNS.items():
+        turn = how, n // options.divide
         pairs = []
         for i in range(options.pairs + 1):
             # The order changes, so that each gains as often from what the other leaves behind.
@@ -104,9 +106,9 @@ def added_ns(processes):
     return statistics.median(y - x for process in processes for x, y in process) * 1000
 
 
-def report_parts(gate, found):
+def report_parts(options, gate, found):
     """Of what is added to both lengths of turns: once in a turn, and by each launch."""
-    short, long = TURNS[SHORT][1], TURNS[LONG][1]
+    short, long = TURNS[SHORT][1] // options.divide, TURNS[LONG][1] // options.divide
     each = (added_ns(found[LONG]) * long - added_ns(found[SHORT]) * short) / (long - short)
     once = (added_ns(found[SHORT]) - each) * short
     native = statistics.median(x for process in found[LONG] for x, _ in process)
@@ -143,7 +145,7 @@ def run(options, title, run_once, rounds):
         for name, processes in found.items():
             report(f"{gate}: {name}", processes)
         if SHORT in found and LONG in found:
-            report_parts(gate, found)
+            report_parts(options, gate, found)
     bystander.end()
 
 
@@ -152,6 +154,7 @@ def main():
     p.add_argument("--processes", type=int, default=20)
     p.add_argument("--rounds", type=int, default=3, help="from process to process")
     p.add_argument("--pairs", type=int, default=30)
+    p.add_argument("--divide", type=int, default=1, help="turns of a part of the launches, for a slow device")
     p.add_argument("program")
     p.add_argument("layer")
     options = p.parse_args()
