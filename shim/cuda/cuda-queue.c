@@ -251,9 +251,16 @@ static int queue_register(CudaQueue *q, const CudaQueueOps *ops) {
                         .userdata = q,
                         .native = (uintptr_t) q->stream, /* 0 of default streams */
         };
-        int r = cuda_stop_queue_new(&info, &q->xq);
-        if (r >= 0)
-                open_gate_set(&q->open, q->xq);
+        XschedQueue *xq;
+        int r = cuda_stop_queue_new(&info, &xq);
+        if (r < 0)
+                return r;
+        /* A look that was asked for by the record's former queue may be under way. */
+        bool locked = CUDA_QUEUE_LOCK(q);
+        q->xq = xq;
+        open_gate_set(&q->open, q->xq);
+        if (locked)
+                cuda_queue_unlock(q);
         return r;
 }
 
