@@ -82,7 +82,7 @@ static const Load loads[] = {
                                 .kernel_ns = {2000, 2000},
                                 .watch = PAGE_WATCH_ALL,
                                 .most_instructions = 220,
-                                .most_ns = 30,
+                                .most_ns = 15,
                 },
                 {
                                 .name = "watched-two",
