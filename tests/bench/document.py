@@ -221,8 +221,8 @@ LAUNCH_NOTE = (
     "A tiny kernel, natively and with the layer, in turns in the same run. XSched's shim, for comparison, on PoCL: "
     "1.75x for launch and finish, 2.5x pipelined. A ratio differs by a tenth from process to process on a GPU. So for "
     "CUDA native launches are also made in the same process, by the addresses of libcuda's functions that the layer "
-    "does not see: in brackets the smallest and the largest ratio of a process. Pipelined launches are made in turns of "
-    "500 and of 1500, each after a pause. So both turns have a part in common, in which the queue gets busy and two "
+    "does not see: in brackets the smallest and the largest ratio of a process. Pipelined launches are made in turns "
+    "of 500 and of 1500, each after a pause. So both turns have a part in common, in which the queue gets busy and two "
     "threads are woken, and in which the program waits for the end; *of that* tells it from what each launch costs.\n"
 )
 
