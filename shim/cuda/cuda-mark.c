@@ -24,8 +24,6 @@
 #define MARK_EVERY    32U
 #define MARK_EVERY_NS (100 * NSEC_PER_USEC)
 
-#define RIDE_MAX_NS (30 * NSEC_PER_USEC) /* longer kinds are tracked one by one */
-
 static CudaEvent event_new(unsigned flags) {
         CudaEvent e = NULL;
 
@@ -115,7 +113,7 @@ uint32_t cuda_mark_room(const CudaQueue *q, uint32_t limit, uint64_t expected) {
         uint32_t n = atomic_load(&q->in_flight) + cuda_ride_count(&q->ride), every = mark_every(q, limit);
         uint32_t since = (uint32_t) (q->seq - q->marked_seq);
 
-        if (expected == 0 || expected > RIDE_MAX_NS || q->own_default || since >= every || q->n_drains > 0 ||
+        if (expected == 0 || expected > CUDA_RIDE_MAX_NS || q->own_default || since >= every || q->n_drains > 0 ||
                         atomic_load(&cuda_n_captures) > 0 || (limit > 0 && n >= limit))
                 return 0;
         uint64_t room = MIN(every - since, DIV_ROUND_UP(ns_sub(mark_every_ns(q, limit), q->unmarked_ns), expected));

@@ -16,11 +16,13 @@ static uint64_t ended_ns(uint64_t word) {
         return word / CUDA_RIDE_NS & NS_MAX;
 }
 
-/* So many that no field overflows, whatever they do. */
+/* So many that no field overflows, whatever they do. Those that are inside may be of longer kinds, which an earlier
+ * call of cuda_ride_open() let on. */
 static uint64_t room_for(uint64_t word, uint32_t n, uint64_t most_ns) {
         uint64_t inside = cuda_ride_field(word, CUDA_RIDE_INSIDE);
         uint64_t all = CUDA_RIDE_MAX - inside - cuda_ride_field(word, CUDA_RIDE_ENDED);
-        uint64_t in_time = most_ns > 0 ? ns_sub((NS_MAX - ended_ns(word)) / most_ns, inside) : all;
+        uint64_t left_ns = ns_sub(NS_MAX - ended_ns(word), inside * CUDA_RIDE_MAX_NS);
+        uint64_t in_time = most_ns > 0 ? left_ns / most_ns : all;
 
         all = MIN(all, in_time);
         return MIN(all, n);
@@ -29,11 +31,11 @@ static uint64_t room_for(uint64_t word, uint32_t n, uint64_t most_ns) {
 void cuda_ride_open(CudaRide *r, uint32_t n, uint64_t most_ns) {
         uint64_t word = cuda_ride_load(r), before = atomic_load_explicit(&r->most_ns, memory_order_relaxed), next;
 
-        /* One that begins between the two stores is no longer than the old time allows, and had room. */
-        atomic_store_explicit(&r->most_ns, most_ns, memory_order_relaxed);
         do
                 next = (word & ~CUDA_RIDE_MAX) | room_for(word, n, MAX(before, most_ns)) | CUDA_RIDE_OPEN;
         while (!cuda_ride_exchange(r, &word, next));
+        /* Not before: the old room may be too large for a longer kind. */
+        atomic_store_explicit(&r->most_ns, most_ns, memory_order_release);
 }
 
 uint32_t cuda_ride_take(CudaRide *r, uint64_t *ret_ns) {

@@ -30,7 +30,8 @@ typedef struct CudaRide {
         uint64_t waits_since_ns;  /* cuda_ride_give_up(); 0: not called */
 } CudaRide;
 
-#define CUDA_RIDE_MAX UINT64_C(0x3FF) /* launches that may begin, are on the ride, or have no number */
+#define CUDA_RIDE_MAX    UINT64_C(0x3FF) /* launches that may begin, are on the ride, or have no number */
+#define CUDA_RIDE_MAX_NS UINT64_C(30000) /* longer kinds are tracked one by one */
 
 #define CUDA_RIDE_ROOM       UINT64_C(1)
 #define CUDA_RIDE_ENDED      (UINT64_C(1) << 10)
@@ -69,10 +70,11 @@ static inline uint32_t cuda_ride_count(const CudaRide *r) {
 static inline bool cuda_ride_begin(CudaRide *r, uint64_t ns, uint64_t *ret_ticket) {
         uint64_t word = cuda_ride_load(r);
 
-        if (ns == 0 || ns > __atomic_load_n((const uint64_t *) &r->most_ns, __ATOMIC_RELAXED))
+        if (ns == 0)
                 return false;
-        do
-                if (!(word & CUDA_RIDE_OPEN) || cuda_ride_field(word, CUDA_RIDE_ROOM) == 0)
+        do /* the room that was found is of this time at least */
+                if (!(word & CUDA_RIDE_OPEN) || cuda_ride_field(word, CUDA_RIDE_ROOM) == 0 ||
+                                ns > __atomic_load_n((const uint64_t *) &r->most_ns, __ATOMIC_RELAXED))
                         return false;
         while (!cuda_ride_exchange(r, &word, word - CUDA_RIDE_ROOM + CUDA_RIDE_INSIDE));
         *ret_ticket = word;
@@ -94,7 +96,7 @@ static inline void cuda_ride_end(CudaRide *r, uint64_t ticket, uint64_t ns, bool
         while (!cuda_ride_exchange(r, &word, word - CUDA_RIDE_INSIDE + more));
 }
 
-/* Lets `n` more launches of at most `most_ns` nanoseconds begin. */
+/* Lets `n` more launches of at most `most_ns` nanoseconds begin, which is CUDA_RIDE_MAX_NS at most. */
 void cuda_ride_open(CudaRide *r, uint32_t n, uint64_t most_ns);
 
 /* Returns how many launches have ended since the last call, and their device time. */

@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 
 #include "common/time-util.h"
@@ -122,6 +123,69 @@ static void test_room(void **state) {
         assert_true(cuda_ride_close(&r));
 }
 
+/* Launches of a long kind are still inside when the ride is opened for a short one. */
+static void test_long_inside(void **state) {
+        CudaRide r = {};
+        uint64_t inside[20], ticket = 0, ns;
+        uint32_t n = 0;
+
+        cuda_ride_open(&r, 256, 30 * US);
+        for (size_t i = 0; i < ELEMENTSOF(inside); i++)
+                assert_true(cuda_ride_begin(&r, 30 * US, &inside[i]));
+        cuda_ride_open(&r, 256, 3 * US);
+        cuda_ride_open(&r, 256, 3 * US);
+        for (; cuda_ride_begin(&r, 3 * US, &ticket); n++)
+                cuda_ride_end(&r, ticket, 3 * US, true);
+        assert_true(n > 0);
+        for (size_t i = 0; i < ELEMENTSOF(inside); i++)
+                cuda_ride_end(&r, inside[i], 30 * US, true);
+        assert_int_equal(cuda_ride_take(&r, &ns), n + ELEMENTSOF(inside));
+        assert_int_equal(ns, (n + 10 * ELEMENTSOF(inside)) * 3 * US);
+        assert_true(cuda_ride_close(&r));
+}
+
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) /* with that one, too many instructions */
+static CudaRide stepped;
+static uint32_t step, step_at, n_made;
+
+static void launch_at_step(int sig) {
+        uint64_t ticket;
+
+        if (step++ != step_at)
+                return;
+        for (; cuda_ride_begin(&stepped, 30 * US, &ticket); n_made++)
+                cuda_ride_end(&stepped, ticket, 30 * US, true);
+}
+
+/* At each instruction of the call that opens the ride for a longer kind, as many of that begin as may. */
+static void test_opens_for_longer(void **state) {
+        const struct sigaction action = {.sa_handler = launch_at_step};
+        struct sigaction before;
+        uint32_t n_with_launches = 0;
+        uint64_t ns;
+
+        assert_int_equal(sigaction(SIGTRAP, &action, &before), 0);
+        for (step_at = 0, step = 1; step_at < step; step_at++) {
+                stepped = (CudaRide){};
+                step = n_made = 0;
+                cuda_ride_open(&stepped, 256, 3 * US);
+                __asm__ volatile("sub $128, %%rsp; pushfq; orq $0x100, (%%rsp); popfq; add $128, %%rsp" ::
+                                                 : "memory", "cc");
+                cuda_ride_open(&stepped, 27, 30 * US);
+                __asm__ volatile("sub $128, %%rsp; pushfq; andq $-0x101, (%%rsp); popfq; add $128, %%rsp" ::
+                                                 : "memory", "cc");
+                n_with_launches += n_made > 0;
+                assert_int_equal(atomic_load(&stepped.word) & CUDA_RIDE_GENERATIONS, 0);
+                ns = 0;
+                assert_int_equal(cuda_ride_take(&stepped, &ns), n_made);
+                assert_int_equal(ns, n_made * (30 * US));
+                assert_true(cuda_ride_close(&stepped));
+        }
+        assert_true(n_with_launches > 0);
+        assert_int_equal(sigaction(SIGTRAP, &before, NULL), 0);
+}
+#endif
+
 /* A handler has jumped out of a launch that has no record. */
 static void test_gives_up(void **state) {
         const uint64_t start = 5 * NSEC_PER_SEC;
@@ -218,12 +282,16 @@ static void test_threads(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                        cmocka_unit_test(test_begins),
-                        cmocka_unit_test(test_closes),
-                        cmocka_unit_test(test_reset),
-                        cmocka_unit_test(test_room),
-                        cmocka_unit_test(test_gives_up),
-                        cmocka_unit_test(test_threads),
+                cmocka_unit_test(test_begins),
+                cmocka_unit_test(test_closes),
+                cmocka_unit_test(test_reset),
+                cmocka_unit_test(test_room),
+                cmocka_unit_test(test_long_inside),
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+                cmocka_unit_test(test_opens_for_longer),
+#endif
+                cmocka_unit_test(test_gives_up),
+                cmocka_unit_test(test_threads),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
