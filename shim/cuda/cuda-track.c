@@ -266,16 +266,33 @@ static void track_last_look(CudaQueue *q) {
         cuda_track_unlock(q);
 }
 
+/* Returns whether the program launches just now, and if so, asks for the next look. Launches on a ride leave no time
+ * behind: where the ride has moved since the last look, a second look soon after it tells whether it still does. */
+static bool look_at_launches(CudaQueue *q, XschedQueue *xq) {
+        uint64_t ride = cuda_ride_load(&q->ride);
+        bool moved = atomic_exchange_explicit(&q->ride_seen, ride, memory_order_relaxed) != ride;
+        bool again = atomic_exchange_explicit(&q->looks_again, false, memory_order_relaxed);
+
+        if (atomic_load(&q->in_flight) == 0 || xsched_queue_get_state(xq) & XSCHED_QUEUE_HELD)
+                return false;
+        if (ns_sub(now_ns(), atomic_load(&q->launched_ns)) < LAUNCHES_NS || (moved && again)) {
+                xsched_queue_look(xq);
+                return true;
+        }
+        if (!moved)
+                return false;
+        atomic_store_explicit(&q->looks_again, true, memory_order_relaxed);
+        xsched_queue_look_in(xq, LAUNCHES_NS);
+        return true;
+}
+
 static void track_look(XschedQueue *xq, void *userdata) {
         CudaQueue *q = userdata;
         bool more;
 
-        /* The program launches just now, and finds completions itself. Its calls of the driver would wait for ours. */
-        if (atomic_load(&q->in_flight) > 0 && !(xsched_queue_get_state(xq) & XSCHED_QUEUE_HELD) &&
-                        ns_sub(now_ns(), atomic_load(&q->launched_ns)) < LAUNCHES_NS) {
-                xsched_queue_look(xq);
+        /* The program finds completions itself while it launches. Its calls of the driver would wait for ours. */
+        if (look_at_launches(q, xq))
                 return;
-        }
         /* A thread of the application may hold a lock of the driver while it waits for stopped channels. If the control
          * thread asked the driver now, it would wait for that thread, and could not release the channels. */
         if (cuda_rm_any_stopped()) {

@@ -82,7 +82,7 @@ static const Load loads[] = {
                                 .kernel_ns = {2000, 2000},
                                 .watch = PAGE_WATCH_ALL,
                                 .most_instructions = 220,
-                                .most_ns = 15,
+                                .most_ns = 20,
                 },
                 {
                                 .name = "watched-two",
@@ -303,7 +303,9 @@ static bool report(const Load *load) {
                                 percent(c[COUNTED_ELAPSED]), percent(n.looks), percent(by[COUNTED_EVENT_QUERY]),
                                 percent(by[COUNTED_STREAM_QUERY]));
         (void) fflush(stdout);
-        return layer - native <= load->most_instructions && layer_ns - native_ns <= load->most_ns;
+        /* While the program launches, the control thread leaves the driver to it. */
+        bool asks = percent(by[COUNTED_EVENT_QUERY] + by[COUNTED_STREAM_QUERY]) > 0.05;
+        return layer - native <= load->most_instructions && layer_ns - native_ns <= load->most_ns && !asks;
 }
 
 int main(int argc, char *argv[]) {
