@@ -91,9 +91,9 @@ typedef struct CudaQueue {
         _Atomic bool keeps_up;        /* the device does launches about as fast as the program makes them */
         _Atomic uint64_t launched_ns; /* about when a launch was last made, if others were in flight */
 
-        /* Of the control thread's looks. */
+        /* Of the control thread's last look. */
         _Atomic uint64_t ride_seen; /* the word of the ride */
-        _Atomic bool looks_again;   /* this look comes soon after one that has found launches on the ride */
+        _Atomic uint64_t seen_ns;   /* when */
 
         struct CudaQueue *next_free;
         struct CudaQueue *all_next; /* never removed */

@@ -21,6 +21,7 @@
 
 /* Who launched so long ago may have stopped. Together with LOOK_NS less than a millisecond. */
 #define LAUNCHES_NS (200 * NSEC_PER_USEC)
+#define LATELY_NS   (2 * LAUNCHES_NS) /* since a look: who has launched since launches just now */
 
 /* --- completion, under the lock of the queue --- */
 
@@ -267,23 +268,22 @@ static void track_last_look(CudaQueue *q) {
 }
 
 /* Returns whether the program launches just now, and if so, asks for the next look. Launches on a ride leave no time
- * behind: where the ride has moved since the last look, a second look soon after it tells whether it still does. */
+ * behind: where the ride has moved since a look that was long ago, a second look soon after this one tells whether it
+ * still does. Whatever asked for a look, so that those of several queues fall together. */
 static bool look_at_launches(CudaQueue *q, XschedQueue *xq) {
-        uint64_t ride = cuda_ride_load(&q->ride);
+        uint64_t ride = cuda_ride_load(&q->ride), now = now_ns();
         bool moved = atomic_exchange_explicit(&q->ride_seen, ride, memory_order_relaxed) != ride;
-        bool again = atomic_exchange_explicit(&q->looks_again, false, memory_order_relaxed);
+        bool lately = ns_sub(now, atomic_exchange_explicit(&q->seen_ns, now, memory_order_relaxed)) <= LATELY_NS;
 
         if (atomic_load(&q->in_flight) == 0 || xsched_queue_get_state(xq) & XSCHED_QUEUE_HELD)
                 return false;
-        if (ns_sub(now_ns(), atomic_load(&q->launched_ns)) < LAUNCHES_NS || (moved && again)) {
+        if (ns_sub(now, atomic_load(&q->launched_ns)) < LAUNCHES_NS || (moved && lately)) {
                 xsched_queue_look(xq);
                 return true;
         }
-        if (!moved)
-                return false;
-        atomic_store_explicit(&q->looks_again, true, memory_order_relaxed);
-        xsched_queue_look_in(xq, LAUNCHES_NS);
-        return true;
+        if (moved)
+                xsched_queue_look_in(xq, LAUNCHES_NS);
+        return moved;
 }
 
 static void track_look(XschedQueue *xq, void *userdata) {

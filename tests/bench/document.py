@@ -233,8 +233,9 @@ PATH_NOTE = (
     "read a time, 0.08 us for the clock). So these are no measured times: what caches and locks cost is not in them. "
     "The control thread's calls are made beside the program's, and can delay it by as much as they take. Watched: a "
     "second program is there, and this one may have 0.2 ms in flight; default: on the default stream, of which the "
-    "driver is asked for the context; first: it has the highest priority; two: kernels of 1 and 3 us in turns; behind: "
-    "kernels of 10 us, so that the program waits for the device.\n"
+    "driver is asked for the context; first: it has the highest priority; two: kernels of 1 and 3 us in turns; "
+    "streams: the same as first, on two streams of which one begins later; behind: kernels of 10 us, so that the "
+    "program waits for the device.\n"
 )
 
 EXEC_NOTE = (
