@@ -135,7 +135,8 @@ static inline CudaQueue *queue_from(double d) {
  * none, and has arguments in all the others. any_...() is for default streams, and gated_...() for all that is not done
  * in a few instructions.
  *
- * JUMP: (TYPES, ARGS...) of such a jump. TYPES and ARGS are those of a call of libcuda's function. */
+ * JUMP: (TYPES, ARGS...) of such a jump; GO(TO_X, name, OF JUMP) makes it. TYPES and ARGS are those of a call of
+ * libcuda's function. */
 #define AND_QUEUE(...)              (__VA_ARGS__, double queue)
 #define TO_NEXT(name, TYPES, ...)   NEXT(name, TYPES, __VA_ARGS__)
 #define TO_GATED(name, TYPES, ...)  gated_##name(__VA_ARGS__)

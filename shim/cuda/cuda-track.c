@@ -269,7 +269,7 @@ static void track_last_look(CudaQueue *q) {
 
 /* Returns whether the program launches just now, and if so, asks for the next look. Launches on a ride leave no time
  * behind: where the ride has moved since a look that was long ago, a second look soon after this one tells whether it
- * still does. Whatever asked for a look, so that those of several queues fall together. */
+ * still does. How long ago it was counts, and not who asked for it, so that looks at several queues fall together. */
 static bool look_at_launches(CudaQueue *q, XschedQueue *xq) {
         uint64_t ride = cuda_ride_load(&q->ride), now = now_ns();
         bool moved = atomic_exchange_explicit(&q->ride_seen, ride, memory_order_relaxed) != ride;

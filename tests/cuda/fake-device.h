@@ -129,7 +129,7 @@ void fake_stream_wait(Stream *s);
 void fake_streams_end(Context *c);
 void fake_capture_drop(Stream *s);
 
-/* The end of a context that is no green one, or of a primary one for now: its work is done, and its events are gone. */
+/* The end of a context that is no green one: its work is done, and its events are gone. A primary one may come back. */
 void fake_context_end(Context *c);
 void fake_events_end(const Context *c);
 
