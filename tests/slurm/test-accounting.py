@@ -45,17 +45,25 @@ class Accounting(ClusterCase):
         return process, new.pop()
 
     def compute(self, *options):
-        """Runs a step. Returns how long its kernels took, by their number, and how long the whole step took."""
+        """Runs a step. Returns how long its kernels took that were tracked, by their number, and how long the whole
+        step took. What it launches before the service has answered its registration is not tracked, and not counted:
+        polkit, which is asked, may take longer than all kernels. Submitted includes these launches, Completed does
+        not."""
         began = time.monotonic()
         process, client = self.step(*options)
-        until(lambda: self.get("Submitted", client, CLIENT) > 100, "it to have computed something")
+
+        def enough():
+            n_tracked = self.get("Completed", client, CLIENT)
+            return n_tracked if n_tracked > 100 else None
+
+        n_tracked = until(enough, "it to have computed something")
         output, _ = process.communicate()
         self.assertEqual(process.returncode, 0)
-        self.assertGreater(int(output), 100)
-        return int(output) * USEC / 1e6, time.monotonic() - began
+        self.assertGreaterEqual(int(output), n_tracked)
+        return n_tracked * USEC / 1e6, time.monotonic() - began
 
     def test_of_job_and_steps(self):
-        """The comment has the seconds that were logged, and these are the time of the kernels."""
+        """The comment has the seconds that were logged, and these are the time of the tracked kernels."""
         allocation = cluster.as_user("salloc", "-p", "bulk", "--no-shell")
         job = re.search(r"job allocation (\d+)", allocation.stderr).group(1)
         cgroup = self.cgroup(job)
@@ -76,7 +84,7 @@ class Accounting(ClusterCase):
         job = self.sbatch("-p", "bulk", "-N2", "-n2", script=[f"srun sh -c '{task}'"])
         until(lambda: len(self.clients_of(job)) == 2, "both tasks")
         for client in self.clients_of(job):
-            until(lambda c=client: self.get("Submitted", c, CLIENT) > 20, "it to have computed something")
+            until(lambda c=client: self.get("Completed", c, CLIENT) > 20, "it to have computed something")
         run("scontrol", "update", f"jobid={job}", "admincomment=watched, by us")
         with open("/run/pocl/end", "w", encoding="ascii") as f:
             f.write("\n\n")
