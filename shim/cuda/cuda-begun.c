@@ -63,12 +63,6 @@ void cuda_begun_counting_slow(const void *frame) {
 static void take_back(CudaBegun *b) {
         CudaQueue *q = b->queue;
 
-        if (b->ticket != 0) {
-                uint64_t ticket = b->ticket;
-                cuda_begun_free(b);
-                cuda_ride_end(&q->ride, ticket, 0, false);
-                return;
-        }
         if (!CUDA_QUEUE_LOCK(q))
                 return;
         XschedQueue *xq = b->xq;
@@ -86,12 +80,27 @@ static void take_back(CudaBegun *b) {
         cuda_begun_free(b);
 }
 
+/* A handler that comes in between may do the same. */
+static void take_back_ride(CudaBegunRide *r) {
+        CudaQueue *q = r->queue;
+        uint64_t ticket = r->ticket;
+
+        atomic_signal_fence(memory_order_seq_cst);
+        const XschedQueue *xq = __atomic_exchange_n(&r->xq, NULL, __ATOMIC_RELAXED);
+        atomic_signal_fence(memory_order_seq_cst);
+        r->frame = NULL;
+        if (xq)
+                cuda_ride_end(&q->ride, ticket, 0, false);
+}
+
 void cuda_begun_look_slow(const void *frame) {
         PROTECT_ERRNO;
         uint32_t n = 0;
 
         if (cuda_on_other_stack())
                 return;
+        if (cuda_begun.ride.frame && (uintptr_t) cuda_begun.ride.frame <= (uintptr_t) frame)
+                take_back_ride(&cuda_begun.ride);
         for (size_t i = 0; i < CUDA_BEGUN; i++) {
                 if (cuda_begun.records[i].xq && (uintptr_t) cuda_begun.records[i].frame <= (uintptr_t) frame)
                         take_back(&cuda_begun.records[i]);
@@ -108,7 +117,6 @@ static uint32_t note(CudaQueue *q, XschedQueue *xq, const void *frame) {
                 b->queue = q;
                 b->generation = q->generation;
                 b->timed = CUDA_TIMED;
-                b->ticket = 0;
                 b->ends = false;
                 b->frame = frame;
                 cuda_begun.n++;

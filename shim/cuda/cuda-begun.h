@@ -10,6 +10,10 @@
  * frame is gone is taken back when the thread launches or waits for the next time. Stacks grow down, so the frame of a
  * launch that is still being made, which a handler has interrupted, is at a higher address.
  *
+ * A launch on a ride (cuda-ride.h) has a record of its own kind, of which a thread has one: what a handler launches
+ * meanwhile does not ride. It is claimed by one store, before anything else of it is written, so a handler that comes
+ * in between leaves it alone, or has given it back.
+ *
  * A jump out of the call that counts, or right behind it, leaves open whether the launch is counted; so does one out of
  * the end of a launch. Once nothing else of the queue is in flight, one too many can only be such a one, and is ended.
  */
@@ -29,21 +33,34 @@ typedef struct CudaBegun {
         XschedQueue *xq; /* NULL: the record is free */
         CudaQueue *queue;
         const void *frame;
-        uint64_t ticket; /* of its ride: cuda_ride_begin(); 0: it does not ride, and the following is of it */
         uint64_t generation;
         uint32_t timed;
         bool ends; /* it may have been uncounted, or not */
 } CudaBegun;
 
+/* A launch on a ride. */
+typedef struct CudaBegunRide {
+        const void *frame; /* NULL: the record is free */
+        CudaQueue *queue;
+        uint64_t ticket; /* cuda_ride_begin() */
+        XschedQueue *xq; /* NULL: the rest is not written yet, or the launch ends */
+} CudaBegunRide;
+
 /* Of a thread. What a launch looks at comes first, in one line. */
 typedef struct CudaBegunThread {
-        uint32_t n; /* records that are not free; a jump may leave it too high, never too low */
+        uint32_t n; /* of `records`, that are not free; a jump may leave it too high, never too low */
         CudaCounting counting;
+        CudaBegunRide ride;
         CudaBegun records[CUDA_BEGUN];
 } _aligned_(64) CudaBegunThread;
 
 /* Initial-exec TLS, because dynamic TLS is allocated on first use, which may be in a signal handler. */
 extern _hidden_ _Thread_local CudaBegunThread cuda_begun __attribute__((tls_model("initial-exec")));
+
+/* Returns whether no launch of this thread is being made, and none was left by a jump. */
+static inline bool cuda_begun_is_idle(void) {
+        return (cuda_begun.n | (uintptr_t) cuda_begun.counting.xq | (uintptr_t) cuda_begun.ride.frame) == 0;
+}
 
 /* Ends a launch that was left while it was being counted. */
 void cuda_begun_counting_slow(const void *frame);
@@ -82,31 +99,32 @@ static inline void cuda_begun_free(CudaBegun *b) {
 /* Notes a launch that was counted. Returns the record's index; CUDA_BEGUN: there is none free. */
 uint32_t cuda_begun_note(CudaQueue *q, XschedQueue *xq, const void *frame);
 
-/* The same for a launch on a ride, by the first record. Returns false if that is not free. */
+/* The same for a launch on a ride. Returns false if another one of this thread is on one. */
 static inline bool cuda_begun_note_ride(CudaQueue *q, XschedQueue *xq, const void *frame, uint64_t ticket) {
-        CudaBegun *b = &cuda_begun.records[0];
+        CudaBegunRide *r = &cuda_begun.ride;
 
-        if (unlikely(b->xq))
+        if (unlikely(r->frame != NULL))
                 return false;
-        b->queue = q;
-        b->ticket = ticket;
-        b->frame = frame;
-        cuda_begun.n++;
+        r->frame = frame;
         __atomic_signal_fence(__ATOMIC_SEQ_CST);
-        b->xq = xq;
+        r->queue = q;
+        r->ticket = ticket;
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);
+        r->xq = xq;
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);
         return true;
 }
 
 /* The launch was made, or not. Returns false if it has been taken back: cuda_begun_is_there(). */
 static inline bool cuda_begun_end_ride(const XschedQueue *xq) {
-        CudaBegun *b = &cuda_begun.records[0];
+        CudaBegunRide *r = &cuda_begun.ride;
 
-        if (unlikely(b->xq != xq))
+        if (unlikely(r->xq != xq))
                 return false;
         __atomic_signal_fence(__ATOMIC_SEQ_CST);
-        b->xq = NULL;
+        r->xq = NULL;
         __atomic_signal_fence(__ATOMIC_SEQ_CST);
-        cuda_begun.n--;
+        r->frame = NULL;
         return true;
 }
 
@@ -135,6 +153,6 @@ void cuda_begun_settle_now(CudaQueue *q);
 /* Takes back launches that were left. `frame`: of the caller. */
 void cuda_begun_look_slow(const void *frame);
 static inline void cuda_begun_look(const void *frame) {
-        if (unlikely(cuda_begun.n > 0))
+        if (unlikely(cuda_begun.n > 0) || unlikely(cuda_begun.ride.frame != NULL))
                 cuda_begun_look_slow(frame);
 }

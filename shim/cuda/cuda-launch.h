@@ -52,8 +52,7 @@ static inline __attribute__((always_inline)) CudaQueue *cuda_launch_queue(CudaSt
 
         if (unlikely(key <= CUDA_STREAM_PER_THREAD) ||
                         unlikely(atomic_load_explicit(&cuda_n_captures, memory_order_relaxed) > 0) ||
-                        unlikely(cuda_has_ended()) || unlikely(cuda_begun.n > 0) ||
-                        unlikely(cuda_begun.counting.xq != NULL))
+                        unlikely(cuda_has_ended()) || unlikely(!cuda_begun_is_idle()))
                 return NULL;
         return cuda_table_find(key);
 }
@@ -61,7 +60,7 @@ static inline __attribute__((always_inline)) CudaQueue *cuda_launch_queue(CudaSt
 /* The same for any stream: of a default one the driver is asked for the context. */
 static inline __attribute__((always_inline)) CudaQueue *cuda_launch_queue_any(CudaStream stream, bool per_thread) {
         if (unlikely(atomic_load_explicit(&cuda_n_captures, memory_order_relaxed) > 0) || unlikely(cuda_has_ended()) ||
-                        unlikely(cuda_begun.n > 0) || unlikely(cuda_begun.counting.xq != NULL))
+                        unlikely(!cuda_begun_is_idle()))
                 return NULL;
         return likely((uintptr_t) stream > CUDA_STREAM_PER_THREAD) ? cuda_table_find((uintptr_t) stream)
                                                                    : cuda_queue_find(stream, per_thread);

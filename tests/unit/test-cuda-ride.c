@@ -11,6 +11,7 @@
 
 #include "common/time-util.h"
 #include "shim/cuda/cuda-ride.h"
+#include "tests/lib/single-step.h"
 #include "tests/lib/unit.h"
 
 #define US        NSEC_PER_USEC
@@ -169,11 +170,9 @@ static void test_opens_for_longer(void **state) {
                 stepped = (CudaRide){};
                 step = n_made = 0;
                 cuda_ride_open(&stepped, 256, 3 * US);
-                __asm__ volatile("sub $128, %%rsp; pushfq; orq $0x100, (%%rsp); popfq; add $128, %%rsp" ::
-                                                 : "memory", "cc");
+                single_step_begin();
                 cuda_ride_open(&stepped, 27, 30 * US);
-                __asm__ volatile("sub $128, %%rsp; pushfq; andq $-0x101, (%%rsp); popfq; add $128, %%rsp" ::
-                                                 : "memory", "cc");
+                single_step_end();
                 n_with_launches += n_made > 0;
                 assert_int_equal(atomic_load(&stepped.word) & CUDA_RIDE_GENERATIONS, 0);
                 ns = 0;
