@@ -31,7 +31,8 @@ bool cuda_queue_lock_at(CudaQueue *q, const void *frame) {
         return true;
 }
 
-void cuda_queue_unlock(CudaQueue *q) {}
+void cuda_queue_unlock(CudaQueue *q) {
+}
 
 void xsched_queue_complete(XschedQueue *q, uint32_t n, uint64_t device_ns) {
         n_complete += n;
@@ -155,7 +156,7 @@ static void test_handlers(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_handlers),
+                        cmocka_unit_test(test_handlers),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
