@@ -506,11 +506,12 @@ static void test_exit(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                         /* First, because it is to be the one that starts the scheduler's thread. */
+                        /* First: a worker that has launched its last command keeps its XQueue's slot for a moment. */
+                        cmocka_unit_test_setup_teardown(test_not_made, setup, teardown),
                         cmocka_unit_test_setup_teardown(test_no_threads, setup, teardown),
                         cmocka_unit_test_setup_teardown(test_destroyed_while_suspended, setup, teardown),
                         cmocka_unit_test_setup_teardown(test_destroyed_while_created, setup, teardown),
                         cmocka_unit_test_setup_teardown(test_created_while_destroyed, setup, teardown),
-                        cmocka_unit_test_setup_teardown(test_not_made, setup, teardown),
                         cmocka_unit_test_setup_teardown(test_suspended_twice, setup, teardown),
                         cmocka_unit_test_setup_teardown(test_destroyed_while_waiting, setup, teardown),
                         cmocka_unit_test_setup_teardown(test_global_while_waiting, setup, teardown),
