@@ -9,17 +9,10 @@
 
 #include "cgroup/peer.h"
 
-/* In place of functions of cgroup/: valgrind knows no pidfd_open(), the cgroups are made up, and what the machine's
- * other processes do is not counted. */
+/* In place of functions of cgroup/: valgrind knows no pidfd_open(), and the cgroups are made up. */
 /* NOLINTBEGIN(bugprone-reserved-identifier): the linker's names */
-struct CgroupWatch;
-int __wrap_cgroup_watch_start(struct CgroupWatch *w);
 int __wrap_peer_from_pid(pid_t pid, Peer *ret);
 int __wrap_peer_refresh_cgroup(Peer *p);
-
-int __wrap_cgroup_watch_start(struct CgroupWatch *w) {
-        return 0;
-}
 
 int __wrap_peer_refresh_cgroup(Peer *p) {
         return 0;

@@ -10,7 +10,6 @@
 #include <systemd/sd-login.h>
 
 #include "service/base/seats.h"
-#include "service/core/follow.h"
 #include "tests/unit/arbiter-harness.h"
 
 #define SESSION(n) "/user.slice/user-1000.slice/session-" n ".scope"
@@ -78,10 +77,8 @@ static void set_active(Manager *m, const char *session, uid_t uid) {
         logind.uid = uid;
         if (logind.fd >= 0)
                 assert_int_equal(eventfd_write(logind.fd, 1), 0);
-        for (unsigned i = 0; m && i < 4; i++) {
-                m->follow = follow_free(m->follow); /* it would move the client to this process's real cgroup */
+        for (unsigned i = 0; m && i < 4; i++)
                 assert_true(manager_turn(m, 0) >= 0);
-        }
 }
 
 static void unused(void *userdata) {
