@@ -16,14 +16,13 @@
 #include "service/state/state.h"
 #include "tests/unit/arbiter-harness.h"
 
-/* In place of cgroup/'s: the cgroups are made up, and what the machine's other processes do in theirs changes nothing.
- * It would move the clients to this process's real cgroup, too. */
+/* In place of cgroup/'s: the cgroups are made up, and there is none to be watched. What the machine's other processes
+ * do in theirs would make events, and the clients would be moved to this process's real one. */
 /* NOLINTBEGIN(bugprone-reserved-identifier): the linker's names */
-struct CgroupWatch;
-int __wrap_cgroup_watch_start(struct CgroupWatch *w);
+int __wrap_cgroup_directory(const char *cgroup, char **ret);
 
-int __wrap_cgroup_watch_start(struct CgroupWatch *w) {
-        return 0;
+int __wrap_cgroup_directory(const char *cgroup, char **ret) {
+        return -ENOENT;
 }
 /* NOLINTEND(bugprone-reserved-identifier) */
 
