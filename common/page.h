@@ -75,8 +75,8 @@
  *                itself.
  *   expected     Relaxed. After a change the client marks the slot dirty and writes the eventfd, unless nothing is
  *                watched. The service takes it as a hint of when, and gives nobody more for it than forecast.h says.
- *   threshold,   Relaxed: they limit how much may be in flight; a stale value is used for one launch at most.
- *   budget, lead
+ *   threshold,   Relaxed: they limit how much may be in flight; a stale value is used for one launch at most, or for
+ *   budget, lead the short launches that a layer lets on together (shim/cuda/cuda-ride.h).
  *   stamps       launched_ns is stored when in flight goes 0 -> n, and moved forward when the client learns that the
  *                device began later. drained_ns is stored before the last launch in flight is subtracted from
  *                outstanding, so before the drained and the idle edge. The service does not trust either: it clamps

@@ -38,6 +38,13 @@ void cuda_ride_open(CudaRide *r, uint32_t n, uint64_t most_ns) {
         atomic_store_explicit(&r->most_ns, most_ns, memory_order_release);
 }
 
+void cuda_ride_stop(CudaRide *r) {
+        uint64_t word = cuda_ride_load(r);
+
+        while (!cuda_ride_exchange(r, &word, word & ~CUDA_RIDE_MAX))
+                ;
+}
+
 uint32_t cuda_ride_take(CudaRide *r, uint64_t *ret_ns) {
         uint64_t word = cuda_ride_load(r);
 

@@ -13,10 +13,11 @@
  * A queue with rides is never idle. The ride is closed before the last launch of a queue is reported complete, and that
  * fails while a launch is on a ride, or has no number yet: cuda_ride_close(). A launch on a ride looks at the verdict
  * only after it has got on, as a launch is counted first at the gate: either it sees the hold, or the service sees a
- * queue that is not drained.
+ * queue that is not drained. It does not look at the bound, which counts again for the next ride: what was let on
+ * takes the device 0.8 ms at most (cuda-mark.c).
  *
- * Thread safety: cuda_ride_begin(), _end() and _is_open() from any thread and from signal handlers; all others under
- * the queue's lock.
+ * Thread safety: cuda_ride_begin(), _end(), _stop() and _is_open() from any thread and from signal handlers; all others
+ * under the queue's lock.
  */
 
 #include "common/macro.h"
@@ -98,6 +99,9 @@ static inline void cuda_ride_end(CudaRide *r, uint64_t ticket, uint64_t ns, bool
 
 /* Lets `n` more launches of at most `most_ns` nanoseconds begin, which is CUDA_RIDE_MAX_NS at most. */
 void cuda_ride_open(CudaRide *r, uint32_t n, uint64_t most_ns);
+
+/* Lets no more launches begin, so that the next one is tracked by itself. */
+void cuda_ride_stop(CudaRide *r);
 
 /* Returns how many launches have ended since the last call, and their device time. */
 uint32_t cuda_ride_take(CudaRide *r, uint64_t *ret_ns);

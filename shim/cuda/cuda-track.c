@@ -303,21 +303,20 @@ static void track_look(XschedQueue *xq, void *userdata) {
                 xsched_queue_look(xq);
 }
 
-/* The control thread must not wait for a thread that the driver keeps. */
+/* The control thread must not wait for a thread that the driver keeps. The next launch records the mark. */
 static void ask_for_drain(CudaQueue *q, XschedQueue *xq) {
-        if (!CUDA_TRACK_TRY_LOCK(q)) {
-                if (cuda_queue_request_drain(q, xq))
-                        xsched_queue_look(xq);
-                else
-                        xsched_queue_drained(xq);
-                return;
-        }
-        bool ours = q->xq == xq && !q->gone && !q->lost;
-        q->n_drains += ours;
-        cuda_queue_unlock(q);
-        if (ours)
+        bool ours;
+
+        if (CUDA_TRACK_TRY_LOCK(q)) {
+                ours = q->xq == xq && !q->gone && !q->lost;
+                q->n_drains += ours;
+                cuda_queue_unlock(q);
+        } else
+                ours = cuda_queue_request_drain(q, xq);
+        if (ours) {
+                cuda_ride_stop(&q->ride);
                 xsched_queue_look(xq);
-        else
+        } else
                 xsched_queue_drained(xq);
 }
 

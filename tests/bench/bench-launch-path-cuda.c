@@ -10,7 +10,8 @@
  * the service says what it says while another one is there. valgrind counts the instructions, without those of the
  * driver and the clock. What these take is added up as on an H200.
  *
- *     bench-launch-path-cuda [--check]         --check: fails if a figure is larger than it should be
+ *     bench-launch-path-cuda [--check]         --check: fails if a figure is larger than it should be, or if a drain
+ *                                              waits for the end of a ride
  */
 
 #include <dlfcn.h>
@@ -205,16 +206,22 @@ typedef struct Program {
         volatile Wait wait;
 } Program;
 
+static void launches(const Program *p, unsigned n_launches) {
+        CudaStream streams[] = {stream_of(p->load, false), stream_of(p->load, p->load->second_stream)};
+
+        for (unsigned k = 0; k < n_launches; k++) {
+                if (counted_cuda.now_ns >= world.look_at)
+                        control_looks();
+                (void) p->launch((CudaFunction) (uintptr_t) p->load->kernel_ns[k % 2], 1, 1, 1, 1, 1, 1, 0,
+                                streams[k >= SECOND_AFTER && k % 2], NULL, NULL);
+        }
+}
+
 static void turns(const Program *p, unsigned n_turns) {
         CudaStream streams[] = {stream_of(p->load, false), stream_of(p->load, p->load->second_stream)};
 
         for (unsigned i = 0; i < n_turns; i++) {
-                for (unsigned k = 0; k < N_LAUNCHES; k++) {
-                        if (counted_cuda.now_ns >= world.look_at)
-                                control_looks();
-                        (void) p->launch((CudaFunction) (uintptr_t) p->load->kernel_ns[k % 2], 1, 1, 1, 1, 1, 1, 0,
-                                        streams[k >= SECOND_AFTER && k % 2], NULL, NULL);
-                }
+                launches(p, N_LAUNCHES);
                 (void) p->wait(streams[0]);
                 if (p->load->second_stream)
                         (void) p->wait(streams[1]);
@@ -337,6 +344,30 @@ static bool report(const Load *load) {
         return layer - native <= load->most_instructions && layer_ns - native_ns <= load->most_ns && !asks && !looks;
 }
 
+/* The service begins to watch a queue with launches in flight, and others are on a ride already. The next one gets the
+ * mark. */
+static bool drain_ends_ride(void) {
+        const Load load = {.kernel_ns = {2000, 2000}, .watch = PAGE_WATCH_ALL};
+        Program p = program(&load, false);
+
+        turns(&p, 1);
+        if (!attach(&load))
+                return false;
+        turns(&p, 1);
+        CudaQueue *q = cuda_queue_find(stream_of(&load, false), false);
+        XschedQueue *xq = q->xq;
+        launches(&p, N_LAUNCHES / 2);
+        if (cuda_ride_field(cuda_ride_load(&q->ride), CUDA_RIDE_ROOM) < 2)
+                return false;
+        uint64_t n_records = counted_cuda.n[COUNTED_RECORD];
+        atomic_fetch_or(&fake_slot(world.service, 0)->outstanding, PAGE_OUTSTANDING_UNTRACKED);
+        if (!gate_wants_drain(&xq->gate) || !gate_adopt(&xq->gate))
+                return false;
+        xq->drain(xq, xq->userdata);
+        launches(&p, 1);
+        return counted_cuda.n[COUNTED_RECORD] == n_records + 1 && q->n_drains == 0;
+}
+
 int main(int argc, char *argv[]) {
         bool check = argc == 2 && streq(argv[1], "--check"), good = true;
 
@@ -352,6 +383,10 @@ int main(int argc, char *argv[]) {
                 if (pid == 0)
                         exit(report(load) || !check ? EXIT_SUCCESS : EXIT_FAILURE);
                 good = pid > 0 && waitpid(pid, &status, 0) == pid && status == 0 && good;
+        }
+        if (check && !drain_ends_ride()) {
+                puts("a drain waits for the end of a ride");
+                good = false;
         }
         return good && argc <= 2 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

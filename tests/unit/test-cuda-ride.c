@@ -63,6 +63,22 @@ static void test_closes(void **state) {
         assert_false(cuda_ride_begin(&r, US, &ticket));
 }
 
+static void test_stops(void **state) {
+        CudaRide r = {};
+        uint64_t inside = 0, ticket = 0;
+        uint64_t ns;
+
+        cuda_ride_open(&r, 5, US);
+        assert_true(cuda_ride_begin(&r, US, &inside));
+        cuda_ride_stop(&r);
+        assert_true(cuda_ride_is_open(&r));
+        assert_false(cuda_ride_begin(&r, US, &ticket));
+        cuda_ride_end(&r, inside, US, true);
+        assert_int_equal(cuda_ride_take(&r, &ns), 1);
+        cuda_ride_open(&r, 5, US);
+        assert_true(cuda_ride_begin(&r, US, &ticket));
+}
+
 /* What was on a ride that was reset does not count on the next one. */
 static void test_reset(void **state) {
         CudaRide r = {};
@@ -283,6 +299,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_begins),
                 cmocka_unit_test(test_closes),
+                cmocka_unit_test(test_stops),
                 cmocka_unit_test(test_reset),
                 cmocka_unit_test(test_room),
                 cmocka_unit_test(test_long_inside),
