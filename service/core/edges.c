@@ -99,7 +99,10 @@ void edge_verdict(Queue *q, bool run, uint64_t now) {
 }
 
 uint64_t edge_time(const Queue *q, uint64_t stamp, uint64_t now) {
-        uint64_t earliest = MAX(q->seen_ns, ns_sub(now, EDGE_LATE_MAX));
+        uint64_t earliest = q->seen_ns;
+
+        if (q->device->state != DEVICE_ALONE)
+                earliest = MAX(earliest, ns_sub(now, EDGE_LATE_MAX));
 
         return stamp == 0 ? now : CLAMP(stamp, MIN(earliest, now), now);
 }

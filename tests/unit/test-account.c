@@ -79,6 +79,70 @@ static void test_exact(void **state) {
         manager_free(m);
 }
 
+/* The client's words change as by gate.c; the service looks some time later. */
+static void told(const Queue *q) {
+        assert_true(page_slot_begin(q->page_slot) & PAGE_BEGIN_EDGE);
+        atomic_store(&q->page_slot->ready_since_ns, now_ns());
+}
+
+static void flies(const Queue *q, uint64_t ago) {
+        atomic_store(&q->page_slot->launched_ns, now_ns());
+        own_clock_pass(ago);
+}
+
+static void launched(const Queue *q, uint64_t ago) {
+        told(q);
+        flies(q, ago);
+}
+
+static void drained(const Queue *q, uint64_t ago) {
+        uint64_t now = now_ns();
+
+        assert_int_equal(page_slot_end(q->page_slot, 1), PAGE_END_IDLE);
+        atomic_fetch_add(&q->page_slot->busy_ns, now - atomic_load(&q->page_slot->launched_ns));
+        atomic_store(&q->page_slot->drained_ns, now);
+        own_clock_pass(ago);
+}
+
+/* Returns how much more has been counted then. */
+static uint64_t hear_late(const Process *p, const Queue *q, uint64_t *ran_ns) {
+        page_mark_dirty(p->client->page.header, q->slot);
+        (void) arbiter_client_woke(p->client);
+        arbiter_flush(q->manager);
+        check(q->manager);
+
+        uint64_t before = *ran_ns;
+        *ran_ns = entity_counted(q->entity, now_ns());
+        return *ran_ns - before;
+}
+
+/* The time of who is alone is counted by the client's stamps, however late the service hears of its edges. */
+static void test_late_service(void **state) {
+        const uint64_t ms = NSEC_PER_MSEC, most = ms / 10;
+        Manager *m = manager_make_accounting(ACCOUNTING_EXACT);
+        Process p = join(m, "/a", 0);
+        Queue *q = queue(&p, "d", 0);
+        uint64_t ran_ns = 0;
+
+        launched(q, 50 * ms);
+        assert_in_range(hear_late(&p, q, &ran_ns), 50 * ms, 50 * ms + most);
+        own_clock_pass(7 * ms);
+        drained(q, 30 * ms);
+        assert_in_range(hear_late(&p, q, &ran_ns), 7 * ms, 7 * ms + most);
+
+        /* Between two looks, once and several times. */
+        launched(q, 20 * ms);
+        drained(q, 10 * ms);
+        assert_in_range(hear_late(&p, q, &ran_ns), 20 * ms, 20 * ms + most);
+        for (unsigned i = 0; i < 5; i++) {
+                launched(q, 20 * ms);
+                drained(q, 10 * ms);
+        }
+        assert_in_range(hear_late(&p, q, &ran_ns), 100 * ms, 100 * ms + most);
+        leave(&p);
+        manager_free(m);
+}
+
 /* An idle queue has no timer, and its first launch is noticed. */
 static void test_idle_sleeps(void **state) {
         Manager *m = manager_make_accounting(ACCOUNTING_AUTO);
@@ -281,6 +345,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                         cmocka_unit_test(test_off),
                         cmocka_unit_test(test_exact),
+                        cmocka_unit_test(test_late_service),
                         cmocka_unit_test(test_idle_sleeps),
                         cmocka_unit_test(test_slow_is_tracked),
                         cmocka_unit_test(test_samples),
