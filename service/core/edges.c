@@ -30,19 +30,19 @@ static Stamps read_stamps(const Queue *q) {
         };
 }
 
-/* The queue's total time with launches in flight, by the client's own count. */
-static uint64_t flight_until(const Queue *q, uint64_t launched, uint64_t now) {
+/* The queue's total time with launches in flight, by the client's own count. A client tells that a launch has come
+ * before it stamps that launch: until then the stamp is that of an earlier one, which has ended. */
+static uint64_t flight_until(const Queue *q, const Stamps *s, uint64_t now) {
         uint64_t total = atomic_load_explicit(&q->page_slot->busy_ns, memory_order_relaxed);
 
-        if (page_slot_read_in_flight(q->page_slot) > 0 && launched > 0)
-                total += ns_sub(now, launched);
+        if (page_slot_read_in_flight(q->page_slot) > 0 && s->launched > 0 && s->launched >= s->drained)
+                total += ns_sub(now, s->launched);
         return total;
 }
 
 /* Time with launches in flight since the mark, at most the time since then. Sets a new mark. */
-static uint64_t take_flight(Queue *q, uint64_t launched, uint64_t now) {
-        uint64_t total = flight_until(q, launched, now), ns = ns_sub(total, q->flight_ns),
-                 most = ns_sub(now, q->mark_ns);
+static uint64_t take_flight(Queue *q, const Stamps *s, uint64_t now) {
+        uint64_t total = flight_until(q, s, now), ns = ns_sub(total, q->flight_ns), most = ns_sub(now, q->mark_ns);
 
         q->flight_ns = total;
         q->mark_ns = now;
@@ -50,8 +50,10 @@ static uint64_t take_flight(Queue *q, uint64_t launched, uint64_t now) {
 }
 
 void edge_mark(Queue *q, uint64_t now) {
+        const Stamps s = read_stamps(q);
+
         q->given_ns = 0;
-        (void) take_flight(q, read_stamps(q).launched, now);
+        (void) take_flight(q, &s, now);
 }
 
 /* Notes time that the policy has counted since the verdict run while the queue had nothing in flight: the hand-over.
@@ -71,7 +73,7 @@ static void note_handover(Queue *q, const Stamps *s, bool ready, bool told, uint
 
         /* For idle time after the last launch the policy is told separately. */
         uint64_t until = ready ? now : edge_time(q, s->drained, now);
-        uint64_t flight = ns_sub(flight_until(q, s->launched, now), q->given_flight_ns);
+        uint64_t flight = ns_sub(flight_until(q, s, now), q->given_flight_ns);
         uint64_t counted = ns_sub(entity_counted(e, now), q->given_counted_ns), late = now - until;
         uint64_t gaps = ns_sub(ns_sub(counted, late), flight),
                  most = MIN(ns_sub(ns_sub(until, given), flight), EDGE_GAP_MAX);
@@ -88,7 +90,7 @@ void edge_verdict(Queue *q, bool run, uint64_t now) {
 
         if (q->given_ns != 0)
                 note_handover(q, &s, q->ready, false, now);
-        (void) take_flight(q, s.launched, now);
+        (void) take_flight(q, &s, now);
         q->given_ns = 0;
         if (!run || !q->ready || !q->entity || page_slot_read_in_flight(q->page_slot) > 0)
                 return;
@@ -170,7 +172,7 @@ static void look(Queue *q) {
         uint32_t outstanding = atomic_load_explicit(&q->page_slot->outstanding, memory_order_seq_cst);
         const Stamps s = read_stamps(q);
         uint64_t now = now_ns(), at = edge_time(q, s.drained, now), mark = q->mark_ns;
-        uint64_t flight = take_flight(q, s.launched, now);
+        uint64_t flight = take_flight(q, &s, now);
         bool ready = outstanding != 0;
 
         (void) queue_look_hooked(q);

@@ -143,6 +143,29 @@ static void test_late_service(void **state) {
         manager_free(m);
 }
 
+/* The service hears of a launch before the client stamps it, and does not take an earlier one's stamp for its own. */
+static void test_quick_service(void **state) {
+        const uint64_t ms = NSEC_PER_MSEC, most = ms / 10;
+        Manager *m = manager_make_accounting(ACCOUNTING_EXACT);
+        Process p = join(m, "/a", 0);
+        Queue *q = queue(&p, "d", 0);
+        uint64_t ran_ns = 0;
+
+        launched(q, 7 * ms);
+        drained(q, 30 * ms);
+        assert_in_range(hear_late(&p, q, &ran_ns), 7 * ms, 7 * ms + most);
+        told(q);
+        assert_in_range(hear_late(&p, q, &ran_ns), 0, most);
+        flies(q, 20 * ms);
+        drained(q, 10 * ms);
+        launched(q, 0);
+        assert_in_range(hear_late(&p, q, &ran_ns), 20 * ms, 20 * ms + most);
+        drained(q, 0);
+        assert_in_range(hear_late(&p, q, &ran_ns), 0, most);
+        leave(&p);
+        manager_free(m);
+}
+
 /* An idle queue has no timer, and its first launch is noticed. */
 static void test_idle_sleeps(void **state) {
         Manager *m = manager_make_accounting(ACCOUNTING_AUTO);
@@ -346,6 +369,7 @@ int main(void) {
                         cmocka_unit_test(test_off),
                         cmocka_unit_test(test_exact),
                         cmocka_unit_test(test_late_service),
+                        cmocka_unit_test(test_quick_service),
                         cmocka_unit_test(test_idle_sleeps),
                         cmocka_unit_test(test_slow_is_tracked),
                         cmocka_unit_test(test_samples),
