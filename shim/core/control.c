@@ -17,7 +17,6 @@
 #include "shim/core/control.h"
 #include "shim/core/look.h"
 #include "shim/core/process.h"
-#include "shim/core/why.h"
 
 #define UNABLE_MIN_NS  NSEC_PER_SEC
 #define TIMER_SLACK_NS 1000UL /* its timers wait for the ends of kernels; 50 us by default */
@@ -240,17 +239,10 @@ static int control_wait(Control *c) {
         return fds[1].revents;
 }
 
-void control_main(void) {
+void control_main(Control *c) {
         (void) pthread_setname_np(pthread_self(), "xsched");
         (void) prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS);
         gate_never_wait();
-
-        Control *c = calloc(1, sizeof(Control));
-        if (!c) {
-                why_set("its thread has no memory", NULL);
-                client_debug("xsched: no memory, running unscheduled");
-                return;
-        }
 
         for (link_init(c);;) {
                 control_take_queues(c);
@@ -266,5 +258,4 @@ void control_main(void) {
                 hold_turn(c); /* before reading why the service woke us: it waits for this */
                 link_lifeline(c);
         }
-        free(c);
 }

@@ -75,8 +75,8 @@ typedef struct Control {
         void *batch_userdata[PAGE_SLOTS_MAX];
 } Control;
 
-/* The thread's main function. Returns only when it cannot get memory, or may not sleep. */
-void control_main(void);
+/* The thread's main function, with memory that is all zero. Returns only when it may not sleep. */
+void control_main(Control *c);
 
 /* control.c, for link.c */
 void control_set_queue_state(Control *c, XschedQueue *q, QueueState state);

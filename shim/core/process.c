@@ -24,7 +24,7 @@
 typedef enum ControlLife {
         CONTROL_NONE,
         CONTROL_STARTED,
-        CONTROL_FAILED, /* it found no memory; queues come and go without it */
+        CONTROL_FAILED, /* it may not sleep; queues come and go without it */
 } ControlLife;
 
 static struct {
@@ -98,8 +98,10 @@ static void process_reap(void) {
         }
 }
 
-static void *control_thread(void *unused) {
-        control_main();
+static void *control_thread(void *userdata) {
+        _cleanup_free_ Control *c = userdata;
+
+        control_main(c);
         client_set_state(XSCHED_STATE_OFF);
         atomic_store(&process.control, CONTROL_FAILED);
         process_reap();
@@ -110,7 +112,13 @@ static int process_start_control(void) {
         int r = process_renew_kick();
         if (r < 0)
                 return r;
-        return thread_start(control_thread, NULL, CONTROL_STACK_SIZE);
+        _cleanup_free_ Control *c = calloc(1, sizeof(Control));
+        if (!c)
+                return -ENOMEM;
+        r = thread_start(control_thread, c, CONTROL_STACK_SIZE);
+        if (r >= 0)
+                TAKE_PTR(c);
+        return r;
 }
 
 /* For who has made the process CONTROL_STARTED, which keeps all others away. Launches and new queues try again. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * libxsched where its thread cannot be started at first: launches pass, and start it later
+ * libxsched where its thread cannot be started at first, or has no memory: launches pass, and start it later
  */
 
 #include <signal.h>
@@ -9,8 +9,9 @@
 #include <sys/wait.h>
 
 #include "shim-cases.h"
+#include "shim/core/control.h"
 
-static _Atomic bool refuse;
+static _Atomic bool refuse, refuse_memory;
 static _Atomic unsigned refused;
 
 int __real_thread_start(void *(*main)(void *), void *userdata, size_t stack_size);
@@ -21,6 +22,16 @@ int __wrap_thread_start(void *(*main)(void *), void *userdata, size_t stack_size
                 return __real_thread_start(main, userdata, stack_size);
         atomic_fetch_add(&refused, 1);
         return -EAGAIN;
+}
+
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+
+void *__wrap_calloc(size_t n, size_t size) {
+        if (n * size < sizeof(Control) || !atomic_load(&refuse_memory))
+                return __real_calloc(n, size);
+        atomic_fetch_add(&refused, 1);
+        return NULL;
 }
 
 static void launch_once(XschedQueue *q) {
@@ -63,6 +74,20 @@ static void case_no_thread(void) {
         CHECK(poll_until(has_waiters(&s->clients[0], 0, 1)));
         fake_run(s->clients[0].f, 0);
         CHECK(pthread_join(l.thread, NULL) == 0);
+}
+
+/* Nor is there memory for what the thread works with, at first. */
+static void case_no_memory(void) {
+        FakeScheduler *s = scheduler();
+
+        atomic_store(&refuse_memory, true);
+        XschedQueue *q = queue((XschedQueueInfo){});
+        launch_once(q);
+        CHECK(poll_until(atomic_load(&refused) == 1));
+        CHECK(poll_until(maps_say("xsched: its thread cannot be started: Cannot allocate memory :xsched")));
+        atomic_store(&refuse_memory, false);
+        CHECK(launch_until_attached(s, q) > 0);
+        CHECK(!maps_say("xsched: its"));
 }
 
 /* What was launched before may still run: the service does not take that queue for an idle one. */
@@ -192,6 +217,7 @@ static void case_many_threads(void) {
 
 static const BusCase cases[] = {
                 CASE(no_thread),
+                CASE(no_memory),
                 CASE(launched_before),
                 CASE(back_off),
                 CASE(no_descriptor),
