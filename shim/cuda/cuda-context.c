@@ -22,6 +22,7 @@
 typedef struct Primary {
         _Atomic(CudaContext) context;
         /* Under the lock: */
+        uint64_t id;      /* of the context, when a user last got it; 0: not known */
         int n_users;      /* that are not about to leave it, without green contexts */
         uint32_t leavers; /* calls that may end it: cuda_queue_leaver() */
         uint64_t epoch;   /* how often it had no such user, nor a green context, and so may have ended */
@@ -98,20 +99,6 @@ static bool primary_has_ended(CudaDevice device) {
                         !active;
 }
 
-void cuda_context_retained(CudaContext primary, CudaDevice device) {
-        PROTECT_ERRNO;
-        Primary *p = primary_of(device);
-
-        if (!p)
-                return;
-        (void) pthread_once(&once, register_once);
-        SIGNALS_BLOCKED;
-        (void) pthread_mutex_lock(&lock);
-        atomic_store(&p->context, primary);
-        p->n_users++;
-        (void) pthread_mutex_unlock(&lock);
-}
-
 static bool green_is_of(const Green *g, CudaDevice device) {
         return atomic_load(&g->handle) && atomic_load(&g->device) == device && !atomic_load(&g->ended);
 }
@@ -136,6 +123,51 @@ static void primary_left(Primary *p, uint32_t by, bool ended) {
         p->leavers &= ~by;
         cuda_queue_stay_all(rest_of(p), by);
         (void) pthread_mutex_unlock(&lock);
+}
+
+/* 0: the driver does not say. */
+static uint64_t id_of(CudaContext context) {
+        unsigned long long id = 0;
+        CudaResult r = CUDA_CALL(cuCtxGetId, CudaResult(*)(CudaContext, unsigned long long *), context, &id);
+
+        return r == CUDA_RESULT_SUCCESS ? id : 0;
+}
+
+/* A user has got it. Returns the one that was there before, if that has ended: then `by` leaves that, before a user of
+ * the new one can have queues. */
+static CudaContext primary_enter(Primary *p, CudaContext context, CudaDevice device, uint32_t by) {
+        uint64_t id = id_of(context);
+        CudaContext former = NULL;
+        SIGNALS_BLOCKED;
+
+        (void) pthread_mutex_lock(&lock);
+        if (id != 0 && p->id != 0 && id != p->id) {
+                former = atomic_load(&p->context);
+                cuda_track_leave_context(former, by);
+                (void) primary_leave(p, device, by);
+                p->epoch++;
+        }
+        p->id = id;
+        atomic_store(&p->context, context);
+        p->n_users++;
+        (void) pthread_mutex_unlock(&lock);
+        return former;
+}
+
+void cuda_context_retained(CudaContext primary, CudaDevice device) {
+        PROTECT_ERRNO;
+        Primary *p = primary_of(device);
+
+        if (!p)
+                return;
+        (void) pthread_once(&once, register_once);
+        uint32_t by = cuda_queue_leaver();
+        CudaContext former = primary_enter(p, primary, device, by);
+        if (former) {
+                cuda_track_left_context(former, by, true);
+                primary_left(p, by, true);
+        }
+        cuda_queue_leaver_free(by);
 }
 
 /* --- green contexts --- */

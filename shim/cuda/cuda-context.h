@@ -21,7 +21,8 @@
  * A thread may retain a primary context anew, and get the handles of the former's streams, as soon as it has ended. So
  * the former's queues are hidden while it may end: when it is reset, or its last user leaves it. That it was reset, the
  * driver says; that its last user was the last is asked for after the call. If another thread has it again by then, it
- * seems not to have ended.
+ * seems not to have ended; but that thread has got another one, with a number of its own (cuCtxGetId(), CUDA 12), and
+ * tells.
  *
  * Thread safety: all of it from any thread.
  */

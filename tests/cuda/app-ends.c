@@ -214,7 +214,7 @@ void be_destroyed(FakeStream s, struct Context *g) {
                 ;
 }
 
-/* --- a primary context that another thread has again before its reset has returned --- */
+/* --- a primary context that another thread has again before the call that ends it has returned --- */
 
 static void *take_primary(void *userdata) {
         struct Context *same;
@@ -233,22 +233,30 @@ static void take_primary_over(void) {
         CHECK(pthread_join(t, NULL) == 0);
 }
 
-/* Prints how many queues there are before the reset, after it, and when what the other thread has launched has ended.
+/* Prints how many queues there are before that call, after it, and when what the other thread has launched has ended.
  */
-static void case_reset_taken_over(void) {
+static void taken_over(int (*end)(int device)) {
         for (int round = 0; round < 2; round++) {
                 launch_some(NULL, memory(), 0);
                 launch_some(PER_THREAD, memory(), 0);
                 launch_some(stream(), memory(), 0);
                 printf("%lu", queues());
-                fake_cuda_on_reset(take_primary_over);
-                CHECK(cuDevicePrimaryCtxReset_v2(0) == 0);
+                fake_cuda_on_primary_ended(take_primary_over);
+                CHECK(end(0) == 0);
                 printf(" %lu", queues_come_to(2));
                 let_go(2);
                 CHECK(cuCtxSynchronize() == 0);
                 be_reset();
                 printf(" %lu\n", queues_come_to(0));
         }
+}
+
+static void case_reset_taken_over(void) {
+        taken_over(cuDevicePrimaryCtxReset_v2);
+}
+
+static void case_release_taken_over(void) {
+        taken_over(cuDevicePrimaryCtxRelease_v2);
 }
 
 void case_end_special(const char *name) {
@@ -263,6 +271,7 @@ void case_end_special(const char *name) {
                         {"green-storm", case_storm},
                         {"green-dead", case_dead},
                         {"reset-taken-over", case_reset_taken_over},
+                        {"release-taken-over", case_release_taken_over},
         };
 
         for (size_t i = 0; i < sizeof(special) / sizeof(special[0]); i++)

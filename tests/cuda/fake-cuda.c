@@ -78,11 +78,15 @@ Context *fake_primary(int device) {
         return &primaries[device];
 }
 
+static unsigned long long newest_id; /* of contexts; with the lock */
+
 Context *fake_primary_retain(int device) {
         Context *c = &primaries[device];
 
-        if (c->n_users++ == 0)
+        if (c->n_users++ == 0) {
                 c->device = device;
+                c->id = ++newest_id;
+        }
         fake_channels_start(&c->channels, device);
         return c;
 }
@@ -106,11 +110,27 @@ API int cuDevicePrimaryCtxRetain(Context **ret, int device) {
         return SUCCESS;
 }
 
+static _Atomic(void (*)(void)) on_primary_ended;
+
+API void fake_cuda_on_primary_ended(void (*f)(void)) {
+        on_primary_ended = f;
+}
+
+static void tell_of_end(void) {
+        void (*f)(void) = atomic_exchange(&on_primary_ended, NULL);
+
+        if (f)
+                f();
+}
+
 API int cuDevicePrimaryCtxRelease_v2(int device) {
         ENTER;
         pthread_mutex_lock(&fake_users_lock);
         int r = fake_primary_release(device);
+        bool ends = r == SUCCESS && primaries[device].n_users == 0;
         pthread_mutex_unlock(&fake_users_lock);
+        if (ends)
+                tell_of_end();
         return r;
 }
 
@@ -172,6 +192,14 @@ API int cuCtxPopCurrent_v2(Context **ret) {
         return SUCCESS;
 }
 
+API int cuCtxGetId(Context *c, unsigned long long *ret) {
+        ENTER;
+        pthread_mutex_lock(&fake_users_lock);
+        *ret = c->id;
+        pthread_mutex_unlock(&fake_users_lock);
+        return SUCCESS;
+}
+
 /* Also of a green context that is destroyed. */
 API int cuCtxGetDevice(int *ret) {
         ENTER;
@@ -179,12 +207,6 @@ API int cuCtxGetDevice(int *ret) {
                 return INVALID_CONTEXT;
         *ret = fake_current->device;
         return SUCCESS;
-}
-
-static _Atomic(void (*)(void)) on_reset;
-
-API void fake_cuda_on_reset(void (*f)(void)) {
-        on_reset = f;
 }
 
 /* The context itself stays, for the next user. */
@@ -200,9 +222,7 @@ API int cuDevicePrimaryCtxReset_v2(int device) {
         pthread_mutex_unlock(&fake_users_lock);
         if (!ends)
                 return NOT_PERMITTED;
-        void (*f)(void) = atomic_exchange(&on_reset, NULL);
-        if (f)
-                f();
+        tell_of_end();
         return SUCCESS;
 }
 

@@ -41,6 +41,7 @@ int cuCtxGetCurrent(struct Context **ret);
 int cuCtxPushCurrent_v2(struct Context *c);
 int cuCtxPopCurrent_v2(struct Context **ret);
 int cuCtxGetDevice(int *ret);
+int cuCtxGetId(struct Context *c, unsigned long long *ret);
 int cuCtxDestroy_v2(struct Context *c);
 int cuCtxSynchronize(void);
 int cuDeviceGet(int *ret, int index);
@@ -111,9 +112,9 @@ unsigned long fake_cuda_dead_calls(void);
 void fake_cuda_refuse_green(bool refuse);
 void fake_cuda_refuse_events(bool refuse);
 
-/* Called once, at the end of the next cuGreenCtxDestroy() or cuDevicePrimaryCtxReset(), within it. */
+/* Called once, within the next cuGreenCtxDestroy(), or the call that ends a primary context, at its end. */
 void fake_cuda_on_green_destroyed(void (*f)(void));
-void fake_cuda_on_reset(void (*f)(void));
+void fake_cuda_on_primary_ended(void (*f)(void));
 
 /* Called at the begin of each launch of a kernel, on the thread that launches; NULL: nothing is. */
 void fake_cuda_on_launch(void (*f)(void));

@@ -102,6 +102,7 @@ typedef struct Context {
         Stream legacy;
         bool has_legacy;
         int n_users; /* of a primary one */
+        unsigned long long id;
         int n_rests; /* of green ones that are destroyed: streams with work */
         Stream *streams;
         int n_blocking_captures;

@@ -295,8 +295,10 @@ class Changes(unittest.TestCase):
         self.assertEqual(numbers(self.report)["queues"], 1)
 
     def test_a_primary_context_is_taken_over(self):
-        """Another thread has it again, and launches, before the reset has returned. It has queues of its own."""
-        self.assertEqual(self.printed("reset-taken-over"), [[3, 2, 0]] * 2)
+        """Another thread has it again, and launches, before the call that ends it returns. It has queues of its own."""
+        for case in "reset-taken-over", "release-taken-over":
+            with self.subTest(case):
+                self.assertEqual(self.printed(case), [[3, 2, 0]] * 2)
 
     @unittest.skipIf(LINKED, "nothing can be preloaded before a sanitizer")
     def test_beside_somebody_else(self):
