@@ -101,6 +101,7 @@ class Short(ClusterCase):
         self.assertEqual(task.ask("work"), "working")
         until(lambda: int(task.ask("progress")) > 100, "it to have worked")
         task.ask("rest")
+        until(lambda: self.get("State", client, CLIENT) == "idle", "the service to have heard of its end")
         took, worked = time.monotonic() - began, int(task.ask("worked")) / 1e6
         task.end()
         other.end()
@@ -109,7 +110,7 @@ class Short(ClusterCase):
         self.assertEqual(total, step)
         self.assertAlmostEqual(total, self.logged(cgroup), delta=0.001)
         self.assertGreater(total, worked * 0.8)
-        self.assertLess(total, took)
+        self.assertLessEqual(total, round(took, 3))  # as the comment is
 
     def test_node_in_a_container(self):
         """A slurmd in a PID namespace sees the host's cgroups, and has its scope below the container's cgroup. GPU time
