@@ -24,7 +24,7 @@ typedef struct Primary {
         /* Under the lock: */
         uint64_t id;      /* of the context, when a user last got it; 0: not known */
         int n_users;      /* that are not about to leave it, without green contexts */
-        uint32_t leavers; /* calls that may end it: cuda_queue_leaver() */
+        uint32_t leavers; /* calls that may end it: cuda_context_leaver() */
         uint64_t epoch;   /* how often it had no such user, nor a green context, and so may have ended */
 } Primary;
 
@@ -63,6 +63,59 @@ static void register_once(void) {
 static void streams_unknown(void) {
         cuda_track_mark_tails();
         cuda_capture_for_ever();
+}
+
+/* --- calls that end contexts --- */
+
+#define LEAVING 2U /* calls of a thread that are made at a time: handlers nest */
+
+/* Initial-exec, because dynamic TLS is allocated on first use. */
+static _Thread_local struct {
+        const void *frame;
+        uint32_t by; /* 0: free */
+} leaving[LEAVING] __attribute__((tls_model("initial-exec")));
+
+uint32_t cuda_context_leaver(const void *frame) {
+        cuda_context_look_for_left(frame);
+        uint32_t by = cuda_queue_leaver();
+        for (size_t i = 0; i < LEAVING; i++) {
+                if (leaving[i].by != 0)
+                        continue;
+                leaving[i].frame = frame;
+                atomic_signal_fence(memory_order_seq_cst);
+                leaving[i].by = by;
+                break;
+        }
+        return by;
+}
+
+void cuda_context_leaver_free(uint32_t by) {
+        for (size_t i = 0; i < LEAVING; i++)
+                if (leaving[i].by == by)
+                        leaving[i].by = 0;
+        cuda_queue_leaver_free(by);
+}
+
+static void was_left(uint32_t by) {
+        PROTECT_ERRNO;
+
+        cuda_track_left_all(by);
+        SIGNALS_BLOCKED;
+        (void) pthread_mutex_lock(&lock);
+        for (CudaDevice i = 0; i < DEVICES_MAX; i++)
+                primaries[i].leavers &= ~by;
+        (void) pthread_mutex_unlock(&lock);
+}
+
+/* Stacks grow down: a frame at a lower or equal address has ended. */
+void cuda_context_look_for_left(const void *frame) {
+        for (size_t i = 0; i < LEAVING; i++) {
+                uint32_t by = leaving[i].by;
+                if (likely(by == 0) || (uintptr_t) leaving[i].frame > (uintptr_t) frame || cuda_on_other_stack())
+                        continue;
+                was_left(by);
+                cuda_context_leaver_free(by);
+        }
 }
 
 /* --- primary contexts --- */
@@ -255,7 +308,7 @@ static void green_leave(Green *g, CudaGreenEnd *ret) {
         (void) pthread_mutex_unlock(&lock);
 }
 
-void cuda_context_leave_green(CudaGreen green, CudaGreenEnd *ret) {
+void cuda_context_leave_green(CudaGreen green, const void *frame, CudaGreenEnd *ret) {
         PROTECT_ERRNO;
         Green *g = green ? green_find(green) : NULL;
         CudaContext context = g ? atomic_load(&g->context) : NULL;
@@ -264,7 +317,7 @@ void cuda_context_leave_green(CudaGreen green, CudaGreenEnd *ret) {
                 atomic_store(&careful, true);
         if (atomic_load(&careful))
                 context = NULL;
-        *ret = (CudaGreenEnd){.context = context, .device = -1, .by = cuda_queue_leaver()};
+        *ret = (CudaGreenEnd){.context = context, .device = -1, .by = cuda_context_leaver(frame)};
         if (g)
                 green_leave(g, ret);
         if (ret->is_last)
@@ -313,7 +366,7 @@ void cuda_context_left_green(const CudaGreenEnd *e, bool destroyed) {
         if (p)
                 primary_left(p, e->by, may_have_ended);
         green_left(e, destroyed);
-        cuda_queue_leaver_free(e->by);
+        cuda_context_leaver_free(e->by);
 }
 
 /* --- the end of a primary context, and of its green contexts --- */
@@ -335,11 +388,11 @@ static void primary_users_leave(Primary *p, CudaPrimaryEnd *ret) {
         (void) pthread_mutex_unlock(&lock);
 }
 
-void cuda_context_leave_primary(CudaDevice device, bool resets, CudaPrimaryEnd *ret) {
+void cuda_context_leave_primary(CudaDevice device, bool resets, const void *frame, CudaPrimaryEnd *ret) {
         PROTECT_ERRNO;
         Primary *p = primary_of(device);
 
-        *ret = (CudaPrimaryEnd){.device = device, .resets = resets, .by = cuda_queue_leaver()};
+        *ret = (CudaPrimaryEnd){.device = device, .resets = resets, .by = cuda_context_leaver(frame)};
         if (p)
                 primary_users_leave(p, ret);
 }
@@ -393,7 +446,7 @@ void cuda_context_left_primary(const CudaPrimaryEnd *e, bool done) {
         cuda_track_left_context(primary_context(e->device), e->by, ended);
         if (p)
                 primary_left(p, e->by, ended || (e->is_last && done));
-        cuda_queue_leaver_free(e->by);
+        cuda_context_leaver_free(e->by);
         if (!all_known)
                 streams_unknown();
 }

@@ -24,6 +24,10 @@
  * seems not to have ended; but that thread has got another one, with a number of its own (cuCtxGetId(), CUDA 12), and
  * tells.
  *
+ * A signal's handler may jump out of the call that ends a context, and then nobody says whether it has ended. The same
+ * thread takes its queues for ended when it comes back and the frame of that call is gone: their events may be gone,
+ * too, and must not be asked for.
+ *
  * Thread safety: all of it from any thread.
  */
 
@@ -31,13 +35,20 @@
 
 #include "shim/cuda/cuda-abi.h"
 
+/* A bit that stands for a call that may end contexts (cuda_queue_leaver()). `frame`: of the hook. */
+uint32_t cuda_context_leaver(const void *frame);
+void cuda_context_leaver_free(uint32_t by);
+
+/* What a jump out of such a call has left. */
+void cuda_context_look_for_left(const void *frame);
+
 /* A user of the primary context has got it. */
 void cuda_context_retained(CudaContext primary, CudaDevice device);
 
 /* What may end with a primary context. */
 typedef struct CudaPrimaryEnd {
         CudaDevice device;
-        uint32_t by; /* cuda_queue_leaver() */
+        uint32_t by; /* cuda_context_leaver() */
         bool resets;
         bool is_last; /* no user stays */
         int n_users;  /* that leave it */
@@ -45,7 +56,7 @@ typedef struct CudaPrimaryEnd {
 } CudaPrimaryEnd;
 
 /* A user of the primary context leaves it, or it is about to be reset; and after that call, whether that was done. */
-void cuda_context_leave_primary(CudaDevice device, bool resets, CudaPrimaryEnd *ret);
+void cuda_context_leave_primary(CudaDevice device, bool resets, const void *frame, CudaPrimaryEnd *ret);
 void cuda_context_left_primary(const CudaPrimaryEnd *e, bool done);
 
 /* A green context was made, and a stream for it. */
@@ -58,12 +69,12 @@ typedef struct CudaGreenEnd {
         CudaContext primary; /* NULL: it has other users, or is not known */
         bool is_last;        /* it has none */
         CudaDevice device;
-        uint32_t by; /* cuda_queue_leaver() */
+        uint32_t by; /* cuda_context_leaver() */
         uint64_t epoch;
         const void *record;
         uint64_t serial;
 } CudaGreenEnd;
 
 /* A green context is about to be destroyed, and whether it was. */
-void cuda_context_leave_green(CudaGreen green, CudaGreenEnd *ret);
+void cuda_context_leave_green(CudaGreen green, const void *frame, CudaGreenEnd *ret);
 void cuda_context_left_green(const CudaGreenEnd *e, bool destroyed);

@@ -276,6 +276,7 @@ void xsched_cuda_make_queue(uint64_t native) {
         HOOK(name, (CudaStream stream)) {                                                                              \
                 CudaWait w;                                                                                            \
                 cuda_count(CUDA_##name);                                                                               \
+                cuda_context_look_for_left(FRAME);                                                                     \
                 cuda_wait_begin(stream, PER_THREAD, FRAME, &w);                                                        \
                 CudaResult r = NEXT(name, (CudaStream), stream);                                                       \
                 cuda_wait_end(&w, r);                                                                                  \
@@ -284,11 +285,16 @@ void xsched_cuda_make_queue(uint64_t native) {
 WAITS_FOR_STREAM(cuStreamSynchronize, false)
 WAITS_FOR_STREAM(cuStreamSynchronize_ptsz, true)
 
+static void waited_all(const void *frame) {
+        cuda_context_look_for_left(frame);
+        cuda_track_waited_all(frame);
+}
+
 HOOK(cuCtxSynchronize, (void) ) {
         cuda_count(CUDA_cuCtxSynchronize);
         CudaResult r = CUDA_CALL(cuCtxSynchronize, CudaResult(*)(void));
         if (r == CUDA_RESULT_SUCCESS)
-                cuda_track_waited_all(FRAME);
+                waited_all(FRAME);
         return r;
 }
 
@@ -296,7 +302,7 @@ HOOK(cuCtxSynchronize_v2, (CudaContext context)) {
         cuda_count(CUDA_cuCtxSynchronize_v2);
         CudaResult r = NEXT(cuCtxSynchronize_v2, (CudaContext), context);
         if (r == CUDA_RESULT_SUCCESS)
-                cuda_track_waited_all(FRAME);
+                waited_all(FRAME);
         return r;
 }
 
@@ -304,7 +310,7 @@ HOOK(cuEventSynchronize, (CudaEvent event)) {
         cuda_count(CUDA_cuEventSynchronize);
         CudaResult r = NEXT(cuEventSynchronize, (CudaEvent), event);
         if (r == CUDA_RESULT_SUCCESS)
-                cuda_track_waited_all(FRAME);
+                waited_all(FRAME);
         return r;
 }
 
@@ -326,11 +332,11 @@ DESTROYS_STREAM(cuStreamDestroy_v2)
 
 #define DESTROYS_CONTEXT(name)                                                                                         \
         HOOK(name, (CudaContext context)) {                                                                            \
-                uint32_t by = cuda_queue_leaver();                                                                     \
+                uint32_t by = cuda_context_leaver(FRAME);                                                              \
                 cuda_track_leave_context(context, by);                                                                 \
                 CudaResult r = NEXT(name, (CudaContext), context);                                                     \
                 cuda_track_left_context(context, by, r == CUDA_RESULT_SUCCESS);                                        \
-                cuda_queue_leaver_free(by);                                                                            \
+                cuda_context_leaver_free(by);                                                                          \
                 return r;                                                                                              \
         }
 DESTROYS_CONTEXT(cuCtxDestroy)
@@ -348,7 +354,7 @@ HOOK(cuDevicePrimaryCtxRetain, (CudaContext * ret, CudaDevice device)) {
 #define ENDS_PRIMARY(name, RESETS)                                                                                     \
         HOOK(name, (CudaDevice device)) {                                                                              \
                 CudaPrimaryEnd e;                                                                                      \
-                cuda_context_leave_primary(device, RESETS, &e);                                                        \
+                cuda_context_leave_primary(device, RESETS, FRAME, &e);                                                 \
                 CudaResult r = NEXT(name, (CudaDevice), device);                                                       \
                 cuda_context_left_primary(&e, r == CUDA_RESULT_SUCCESS);                                               \
                 return r;                                                                                              \
@@ -379,7 +385,7 @@ HOOK(cuGreenCtxStreamCreate, (CudaStream * ret, CudaGreen green, unsigned flags,
 HOOK(cuGreenCtxDestroy, (CudaGreen green)) {
         CudaGreenEnd e;
 
-        cuda_context_leave_green(green, &e);
+        cuda_context_leave_green(green, FRAME, &e);
         CudaResult r = NEXT(cuGreenCtxDestroy, (CudaGreen), green);
         cuda_context_left_green(&e, r == CUDA_RESULT_SUCCESS);
         return r;

@@ -475,14 +475,18 @@ static CudaQueue *newest_queue(void) {
         return q;
 }
 
+static bool is_of(const CudaQueue *q, CudaContext context) {
+        return context ? q->context == context : q->context != NULL;
+}
+
 static bool is_left(const CudaQueue *q, CudaContext context, uint32_t by) {
-        return q->context == context && atomic_load(&q->leaves) & by;
+        return is_of(q, context) && atomic_load(&q->leaves) & by;
 }
 
 static void take(CudaQueue *q, CudaContext context) {
         SIGNALS_BLOCKED;
         (void) pthread_mutex_lock(&registry_lock);
-        if (q->context == context) {
+        if (is_of(q, context)) {
                 if (cuda_table_find(q->key) == q)
                         (void) cuda_table_take(q->key);
                 atomic_store(&q->hidden, false);

@@ -154,7 +154,7 @@ void cuda_queue_leaver_free(uint32_t by);
 /* After the first of these calls no thread asks about the context's streams (CudaQueue.leaves): it may be about to end.
  * It calls f() for each queue before, unless it is NULL, with the lock. The second one is for where it has not. Where
  * it has, cuda_queue_take_all() takes the queues that it had then from the table and calls f() for each, and for those
- * that were taken before. */
+ * that were taken before; NULL: of all contexts. */
 void cuda_queue_leave_all(CudaContext context, uint32_t by, void (*f)(CudaQueue *q));
 void cuda_queue_stay_all(CudaContext context, uint32_t by);
 void cuda_queue_take_all(CudaContext context, uint32_t by, void (*f)(CudaQueue *q, uint32_t by));

@@ -469,6 +469,11 @@ void cuda_track_left_context(CudaContext context, uint32_t by, bool ended) {
                 cuda_queue_stay_all(context, by);
 }
 
+void cuda_track_left_all(uint32_t by) {
+        PROTECT_ERRNO;
+        cuda_queue_take_all(NULL, by, close_lost);
+}
+
 void cuda_track_left_part(CudaContext context, uint32_t by) {
         PROTECT_ERRNO;
         cuda_capture_left_context(context, true);

@@ -65,6 +65,9 @@ void cuda_track_leave_context(CudaContext context, uint32_t by);
 void cuda_track_leave_shared_context(CudaContext context, uint32_t by);
 void cuda_track_left_context(CudaContext context, uint32_t by, bool ended);
 
+/* Nobody will say what has ended by that call: all that may have has. */
+void cuda_track_left_all(uint32_t by);
+
 /* The same where the driver does not wait for the work of the context, and its events do not end with it: marks are
  * recorded behind launches in flight, and events that the layer can do without are freed. If it has ended, and events
  * have not, cuda_queue_pass_all() gives its queues to the context with which these end; they count until the marks are

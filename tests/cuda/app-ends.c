@@ -8,6 +8,8 @@
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
+#include <setjmp.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <time.h>
@@ -259,6 +261,67 @@ static void case_release_taken_over(void) {
         taken_over(cuDevicePrimaryCtxRelease_v2);
 }
 
+/* --- a call that ends a context, and that a handler jumps out of --- */
+
+static sigjmp_buf back;
+
+static void leave(int sig) {
+        siglongjmp(back, 1);
+}
+
+static void raise_leave(void) {
+        (void) raise(SIGUSR1);
+}
+
+static void leave_primary(int (*end)(int device)) {
+        struct Context *same;
+
+        fake_cuda_on_primary_ended(raise_leave);
+        if (sigsetjmp(back, 1) == 0) {
+                (void) end(0);
+                CHECK(false);
+        }
+        CHECK(cuDevicePrimaryCtxRetain(&same, 0) == 0 && same == context);
+}
+
+static void leave_green(void) {
+        struct Context *g = green_new(0);
+
+        launch_behind(green_stream(g), 1);
+        fake_cuda_on_green_destroyed(raise_leave);
+        if (sigsetjmp(back, 1) == 0) {
+                (void) cuGreenCtxDestroy(g);
+                CHECK(false);
+        }
+        let_go(1);
+}
+
+/* Prints how many queues such a call leaves, how many there are while launches are in flight whose green context is
+ * destroyed, and when they are complete, and calls of the dead. */
+static void case_ends_left(void) {
+        const struct sigaction leaves = {.sa_handler = leave};
+        struct sigaction before;
+
+        CHECK(sigaction(SIGUSR1, &leaves, &before) == 0);
+        for (int i = 0; i < 3; i++) {
+                launch_some(NULL, memory(), 0);
+                launch_some(stream(), memory(), 0);
+                if (i == 2)
+                        leave_green();
+                else
+                        leave_primary(i == 0 ? cuDevicePrimaryCtxRelease_v2 : cuDevicePrimaryCtxReset_v2);
+                CHECK(cuCtxSynchronize() == 0);
+                printf("%lu ", queues_come_to(i == 2 ? 2 : 0));
+                be_reset();
+                (void) destroyed_in_flight(1);
+                printf("%lu", queues_come_to(3));
+                let_go(3);
+                unsigned long left = queues_come_to(0);
+                printf(" %lu %lu\n", left, fake_cuda_dead_calls());
+        }
+        CHECK(sigaction(SIGUSR1, &before, NULL) == 0);
+}
+
 void case_end_special(const char *name) {
         static const struct {
                 const char *name;
@@ -270,6 +333,7 @@ void case_end_special(const char *name) {
                         {"green-in-flight-last", case_in_flight_last},
                         {"green-storm", case_storm},
                         {"green-dead", case_dead},
+                        {"ends-left", case_ends_left},
                         {"reset-taken-over", case_reset_taken_over},
                         {"release-taken-over", case_release_taken_over},
         };
