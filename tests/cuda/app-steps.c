@@ -13,6 +13,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <ucontext.h>
@@ -25,6 +26,7 @@
 #define PAGE       4096UL
 
 static uintptr_t begin, end; /* of the layer's code */
+static unsigned char *whole; /* a copy of it, which is kept: a thread may still be in the handler */
 static pthread_t stepper;
 static sigjmp_buf back;
 
@@ -64,8 +66,11 @@ static void hit(ucontext_t *c) {
         uintptr_t ip = (uintptr_t) --c->uc_mcontext.gregs[REG_RIP];
         unsigned char *code = at;
 
-        if (ip != (uintptr_t) code)
-                return; /* it was taken away meanwhile */
+        if (ip != (uintptr_t) code) { /* it was taken away meanwhile, perhaps just before passed() has put it back */
+                if (ip >= begin && ip < end)
+                        *(unsigned char *) ip = whole[ip - begin];
+                return;
+        }
         *code = was;
         if (pthread_equal(pthread_self(), stepper) && (left-- > 0 || !may_handle(c))) {
                 c->uc_mcontext.gregs[REG_EFL] |= TRAP_FLAG;
@@ -182,6 +187,9 @@ void case_steps(void) {
         CHECK(begin < end);
         CHECK(mprotect((void *) (begin / PAGE * PAGE), end - begin / PAGE * PAGE, PROT_READ | PROT_WRITE | PROT_EXEC) ==
                         0);
+        whole = malloc(end - begin);
+        CHECK(whole);
+        memcpy(whole, (const void *) begin, end - begin);
         CHECK(sigaction(SIGTRAP, &sa, &before) == 0);
         stepper = pthread_self();
         for (size_t i = 0; i < sizeof(whats) / sizeof(whats[0]); i++)
