@@ -276,6 +276,9 @@ void entity_update_queue_at(Queue *q, uint64_t at) {
         bool same = active == q->counted_active && ready == q->counted_ready;
         if (!same && q->ready && !ready)
                 tail_begin(q);
+        /* The service may hear of the end that came last before it hears of the others. */
+        if (q->counted_ready && !ready)
+                at = q->entity->ended_at = MAX(q->entity->ended_at, at);
         entity_count(q->entity, q, active, ready, stopped);
         if (same)
                 return;

@@ -58,6 +58,7 @@ struct Entity {
         unsigned n_tails;      /* of its queues, and its remnants */
         uint64_t held_since;   /* 0: it is not held */
         uint64_t ready_at;     /* when it became ready */
+        uint64_t ended_at;     /* when a queue of it last became idle */
         Entity *changed_next;
         Group *group; /* never NULL */
 

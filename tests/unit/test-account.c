@@ -166,6 +166,29 @@ static void test_quick_service(void **state) {
         manager_free(m);
 }
 
+/* Of several queues the last end counts, whichever the service looks at first. */
+static void test_late_service_of_two(void **state) {
+        const uint64_t ms = NSEC_PER_MSEC, most = ms / 10;
+        Manager *m = manager_make_accounting(ACCOUNTING_EXACT);
+        Process p = join(m, "/a", 0);
+        Queue *q[] = {queue(&p, "d", 0), queue(&p, "d", 1)};
+        uint64_t ran_ns = 0;
+
+        for (unsigned last = 0; last < 2; last++) {
+                launched(q[0], 0);
+                launched(q[1], 0);
+                page_mark_dirty(p.client->page.header, q[0]->slot);
+                assert_in_range(hear_late(&p, q[1], &ran_ns), 0, most);
+                own_clock_pass(10 * ms);
+                drained(q[1 - last], 30 * ms);
+                drained(q[last], 20 * ms);
+                page_mark_dirty(p.client->page.header, q[0]->slot);
+                assert_in_range(hear_late(&p, q[1], &ran_ns), 40 * ms, 40 * ms + most);
+        }
+        leave(&p);
+        manager_free(m);
+}
+
 /* An idle queue has no timer, and its first launch is noticed. */
 static void test_idle_sleeps(void **state) {
         Manager *m = manager_make_accounting(ACCOUNTING_AUTO);
@@ -370,6 +393,7 @@ int main(void) {
                         cmocka_unit_test(test_exact),
                         cmocka_unit_test(test_late_service),
                         cmocka_unit_test(test_quick_service),
+                        cmocka_unit_test(test_late_service_of_two),
                         cmocka_unit_test(test_idle_sleeps),
                         cmocka_unit_test(test_slow_is_tracked),
                         cmocka_unit_test(test_samples),
