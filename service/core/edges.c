@@ -168,6 +168,14 @@ static bool is_unwatched(const Queue *q) {
         return queue_slot(q)->watch == 0 && q->device->state != DEVICE_SOLE;
 }
 
+/* When the queue became ready. Where its last launch has ended and no other is stamped, the stamp may be that of an
+ * earlier time: it says little then. */
+static uint64_t ready_time(const Queue *q, const Stamps *s, uint64_t now) {
+        bool is_old = s->ready > 0 && s->ready < s->drained && s->launched <= s->drained;
+
+        return edge_time(q, is_old ? MAX(s->ready, ns_sub(now, EDGE_LATE_MAX)) : s->ready, now);
+}
+
 static void look(Queue *q) {
         uint32_t outstanding = atomic_load_explicit(&q->page_slot->outstanding, memory_order_seq_cst);
         const Stamps s = read_stamps(q);
@@ -183,7 +191,7 @@ static void look(Queue *q) {
         if (s.drained > mark && (s.ready > mark || q->quick.is))
                 look_between(q, &s, ready, mark, flight, now);
         if (ready && !q->ready) {
-                at = edge_time(q, s.ready, now);
+                at = ready_time(q, &s, now);
                 decision_note_edge(q, s.ready, now);
         }
         if (ready != q->ready)

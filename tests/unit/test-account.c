@@ -9,6 +9,7 @@
 
 #include "service/core/account.h"
 #include "service/core/arbiter.h"
+#include "service/core/edges.h"
 #include "service/core/resolve.h"
 #include "service/core/usage.h"
 #include "service/settings/xsched-conf.h"
@@ -185,6 +186,25 @@ static void test_late_service_of_two(void **state) {
                 page_mark_dirty(p.client->page.header, q[0]->slot);
                 assert_in_range(hear_late(&p, q[1], &ran_ns), 40 * ms, 40 * ms + most);
         }
+        leave(&p);
+        manager_free(m);
+}
+
+/* The service looks for another reason before the client stamps that it is ready: the time before is idle time. */
+static void test_ready_without_stamp(void **state) {
+        const uint64_t ms = NSEC_PER_MSEC, most = EDGE_LATE_MAX + ms / 10;
+        Manager *m = manager_make_accounting(ACCOUNTING_EXACT);
+        Process p = join(m, "/a", 0);
+        Queue *q = queue(&p, "d", 0);
+        uint64_t ran_ns = 0;
+
+        launched(q, 7 * ms);
+        drained(q, 0);
+        assert_in_range(hear_late(&p, q, &ran_ns), 7 * ms, 7 * ms + most);
+        own_clock_pass(500 * ms);
+        assert_true(page_slot_begin(q->page_slot) & PAGE_BEGIN_EDGE);
+        assert_in_range(hear_late(&p, q, &ran_ns), 0, most);
+        assert_true(q->ready);
         leave(&p);
         manager_free(m);
 }
@@ -394,6 +414,7 @@ int main(void) {
                         cmocka_unit_test(test_late_service),
                         cmocka_unit_test(test_quick_service),
                         cmocka_unit_test(test_late_service_of_two),
+                        cmocka_unit_test(test_ready_without_stamp),
                         cmocka_unit_test(test_idle_sleeps),
                         cmocka_unit_test(test_slow_is_tracked),
                         cmocka_unit_test(test_samples),
