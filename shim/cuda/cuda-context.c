@@ -21,6 +21,7 @@
 
 typedef struct Primary {
         _Atomic(CudaContext) context;
+        _Atomic uint64_t n_entered; /* users that have got it */
         /* Under the lock: */
         uint64_t id;      /* of the context, when a user last got it; 0: not known */
         int n_users;      /* that are not about to leave it, without green contexts */
@@ -69,17 +70,18 @@ static void streams_unknown(void) {
 
 #define LEAVING 2U /* calls of a thread that are made at a time: handlers nest */
 
-/* Initial-exec, because dynamic TLS is allocated on first use. */
+/* Initial-exec, because dynamic TLS is allocated on first use. Claimed by one store of the frame, so a handler that
+ * comes in between leaves it alone, or has given it back. */
 static _Thread_local struct {
-        const void *frame;
-        uint32_t by; /* 0: free */
+        const void *frame; /* NULL: free */
+        uint32_t by;       /* 0: not written yet, or given back */
 } leaving[LEAVING] __attribute__((tls_model("initial-exec")));
 
 uint32_t cuda_context_leaver(const void *frame) {
         cuda_context_look_for_left(frame);
         uint32_t by = cuda_queue_leaver();
         for (size_t i = 0; i < LEAVING; i++) {
-                if (leaving[i].by != 0)
+                if (leaving[i].frame)
                         continue;
                 leaving[i].frame = frame;
                 atomic_signal_fence(memory_order_seq_cst);
@@ -91,8 +93,11 @@ uint32_t cuda_context_leaver(const void *frame) {
 
 void cuda_context_leaver_free(uint32_t by) {
         for (size_t i = 0; i < LEAVING; i++)
-                if (leaving[i].by == by)
+                if (leaving[i].by == by) {
                         leaving[i].by = 0;
+                        atomic_signal_fence(memory_order_seq_cst);
+                        leaving[i].frame = NULL;
+                }
         cuda_queue_leaver_free(by);
 }
 
@@ -111,8 +116,13 @@ static void was_left(uint32_t by) {
 void cuda_context_look_for_left(const void *frame) {
         for (size_t i = 0; i < LEAVING; i++) {
                 uint32_t by = leaving[i].by;
-                if (likely(by == 0) || (uintptr_t) leaving[i].frame > (uintptr_t) frame || cuda_on_other_stack())
+                if (likely(!leaving[i].frame) || (uintptr_t) leaving[i].frame > (uintptr_t) frame ||
+                                cuda_on_other_stack())
                         continue;
+                if (by == 0) {
+                        leaving[i].frame = NULL;
+                        continue;
+                }
                 was_left(by);
                 cuda_context_leaver_free(by);
         }
@@ -186,41 +196,51 @@ static uint64_t id_of(CudaContext context) {
         return r == CUDA_RESULT_SUCCESS ? id : 0;
 }
 
-/* A user has got it. Returns the one that was there before, if that has ended: then `by` leaves that, before a user of
- * the new one can have queues. */
-static CudaContext primary_enter(Primary *p, CudaContext context, CudaDevice device, uint32_t by) {
-        uint64_t id = id_of(context);
+/* A user has got it. Returns false if another one has since `n_entered`: then `id` may be that of a former one. *ret:
+ * the one that was there before, if that has ended: then `by` leaves that, before a user of the new one can have
+ * queues. */
+static bool primary_enter(Primary *p, CudaContext context, CudaDevice device, uint64_t n_entered, uint64_t id,
+                uint32_t by, CudaContext *ret) {
         CudaContext former = NULL;
         SIGNALS_BLOCKED;
 
         (void) pthread_mutex_lock(&lock);
-        if (id != 0 && p->id != 0 && id != p->id) {
-                former = atomic_load(&p->context);
-                cuda_track_leave_context(former, by);
-                (void) primary_leave(p, device, by);
-                p->epoch++;
+        bool is_last = atomic_load(&p->n_entered) == n_entered;
+        if (is_last) {
+                if (id != 0 && p->id != 0 && id != p->id) {
+                        former = atomic_load(&p->context);
+                        cuda_track_leave_context(former, by);
+                        (void) primary_leave(p, device, by);
+                        p->epoch++;
+                }
+                p->id = id;
+                atomic_store(&p->context, context);
+                p->n_users++;
+                atomic_fetch_add(&p->n_entered, 1);
         }
-        p->id = id;
-        atomic_store(&p->context, context);
-        p->n_users++;
         (void) pthread_mutex_unlock(&lock);
-        return former;
+        *ret = former;
+        return is_last;
 }
 
-void cuda_context_retained(CudaContext primary, CudaDevice device) {
+void cuda_context_retained(CudaContext primary, CudaDevice device, const void *frame) {
         PROTECT_ERRNO;
         Primary *p = primary_of(device);
+        CudaContext former;
+        uint64_t n_entered;
 
         if (!p)
                 return;
         (void) pthread_once(&once, register_once);
-        uint32_t by = cuda_queue_leaver();
-        CudaContext former = primary_enter(p, primary, device, by);
+        uint32_t by = cuda_context_leaver(frame);
+        do
+                n_entered = atomic_load(&p->n_entered);
+        while (!primary_enter(p, primary, device, n_entered, id_of(primary), by, &former));
         if (former) {
                 cuda_track_left_context(former, by, true);
                 primary_left(p, by, true);
         }
-        cuda_queue_leaver_free(by);
+        cuda_context_leaver_free(by);
 }
 
 /* --- green contexts --- */

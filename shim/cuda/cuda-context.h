@@ -42,8 +42,8 @@ void cuda_context_leaver_free(uint32_t by);
 /* What a jump out of such a call has left. */
 void cuda_context_look_for_left(const void *frame);
 
-/* A user of the primary context has got it. */
-void cuda_context_retained(CudaContext primary, CudaDevice device);
+/* A user of the primary context has got it. `frame`: of the hook. */
+void cuda_context_retained(CudaContext primary, CudaDevice device, const void *frame);
 
 /* What may end with a primary context. */
 typedef struct CudaPrimaryEnd {

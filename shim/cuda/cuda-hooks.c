@@ -347,7 +347,7 @@ HOOK(cuDevicePrimaryCtxRetain, (CudaContext * ret, CudaDevice device)) {
         CudaResult r = NEXT(cuDevicePrimaryCtxRetain, (CudaContext *, CudaDevice), ret, device);
 
         if (r == CUDA_RESULT_SUCCESS && ret)
-                cuda_context_retained(*ret, device);
+                cuda_context_retained(*ret, device, FRAME);
         return r;
 }
 

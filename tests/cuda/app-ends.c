@@ -261,6 +261,30 @@ static void case_release_taken_over(void) {
         taken_over(cuDevicePrimaryCtxRelease_v2);
 }
 
+static void *reset_main_of(void *userdata) {
+        CHECK(cuDevicePrimaryCtxReset_v2(0) == 0);
+        return NULL;
+}
+
+static void reset_by_another(void) {
+        pthread_t t;
+
+        CHECK(pthread_create(&t, NULL, reset_main_of, NULL) == 0);
+        CHECK(pthread_join(t, NULL) == 0);
+}
+
+/* It ends before the layer has noted that this thread has got it. */
+static int retain(int device) {
+        struct Context *same;
+
+        fake_cuda_on_id(reset_by_another);
+        return cuDevicePrimaryCtxRetain(&same, device);
+}
+
+static void case_retain_taken_over(void) {
+        taken_over(retain);
+}
+
 /* --- a call that ends a context, and that a handler jumps out of --- */
 
 static sigjmp_buf back;
@@ -335,6 +359,7 @@ void case_end_special(const char *name) {
                         {"green-dead", case_dead},
                         {"ends-left", case_ends_left},
                         {"reset-taken-over", case_reset_taken_over},
+                        {"retain-taken-over", case_retain_taken_over},
                         {"release-taken-over", case_release_taken_over},
         };
 

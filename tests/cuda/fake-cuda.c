@@ -192,11 +192,20 @@ API int cuCtxPopCurrent_v2(Context **ret) {
         return SUCCESS;
 }
 
+static _Atomic(void (*)(void)) on_id;
+
+API void fake_cuda_on_id(void (*f)(void)) {
+        on_id = f;
+}
+
 API int cuCtxGetId(Context *c, unsigned long long *ret) {
         ENTER;
         pthread_mutex_lock(&fake_users_lock);
         *ret = c->id;
         pthread_mutex_unlock(&fake_users_lock);
+        void (*f)(void) = atomic_exchange(&on_id, NULL);
+        if (f)
+                f();
         return SUCCESS;
 }
 

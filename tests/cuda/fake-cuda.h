@@ -116,6 +116,9 @@ void fake_cuda_refuse_events(bool refuse);
 void fake_cuda_on_green_destroyed(void (*f)(void));
 void fake_cuda_on_primary_ended(void (*f)(void));
 
+/* Calls f() once, when a context's number has been asked for, and before that call returns. */
+void fake_cuda_on_id(void (*f)(void));
+
 /* Called at the begin of each launch of a kernel, on the thread that launches; NULL: nothing is. */
 void fake_cuda_on_launch(void (*f)(void));
 

@@ -296,8 +296,8 @@ class Changes(unittest.TestCase):
         self.assertEqual(numbers(self.report)["queues"], 1)
 
     def test_a_primary_context_is_taken_over(self):
-        """Another thread has it again, and launches, before the call that ends it returns. It has queues of its own."""
-        for case in "reset-taken-over", "release-taken-over":
+        """Another thread has it again before the call that ends or gets it returns, and launches. It has own queues."""
+        for case in "reset-taken-over", "release-taken-over", "retain-taken-over":
             self.assertEqual(self.printed(case), [[3, 2, 0]] * 2, case)
 
     @unittest.skipIf(LINKED, "nothing can be preloaded before a sanitizer")
