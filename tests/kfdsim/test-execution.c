@@ -143,9 +143,24 @@ static void case_queues_share(void) {
         queue_close_clean(b);
 }
 
+/* Whether three GPUs run 60 dispatches each in less than twice the time that one needs for as many. */
+static bool run_beside(AqlQueue *q[static 3], uint64_t duration_ns) {
+        uint64_t alone = run_dispatches(q[0], 60, duration_ns);
+
+        for (unsigned i = 0; i < 3; i++) {
+                for (unsigned k = 0; k < 60; k++)
+                        check(aql_dispatch(q[i], duration_ns, NULL) == 0);
+                aql_ring(q[i]);
+        }
+        uint64_t start = now_ns();
+        check(poll_until(aql_queue_backlog(q[0]) + aql_queue_backlog(q[1]) + aql_queue_backlog(q[2]) == 0));
+        return now_ns() - start < 2 * alone;
+}
+
 static void case_several_gpus(void) {
         AqlDevice d[3];
         AqlQueue *q[3];
+        uint64_t duration_ns = 2 * NSEC_PER_MSEC;
 
         for (unsigned i = 0; i < 3; i++) {
                 d[i] = device_open(i);
@@ -153,15 +168,9 @@ static void case_several_gpus(void) {
                 check(i == 0 || d[i].gpu_id != d[i - 1].gpu_id);
                 check(i == 0 || !streq(d[i].pci, d[i - 1].pci));
         }
-        uint64_t alone = run_dispatches(q[0], 60, 2 * NSEC_PER_MSEC);
-        for (unsigned i = 0; i < 3; i++) {
-                for (unsigned k = 0; k < 60; k++)
-                        check(aql_dispatch(q[i], 2 * NSEC_PER_MSEC, NULL) == 0);
-                aql_ring(q[i]);
-        }
-        uint64_t start = now_ns();
-        check(poll_until(aql_queue_backlog(q[0]) + aql_queue_backlog(q[1]) + aql_queue_backlog(q[2]) == 0));
-        check(now_ns() - start < 2 * alone); /* three times as much work */
+        /* A machine may keep this program for as long as it needs alone: the longer that is, the less it matters. */
+        while (!run_beside(q, duration_ns))
+                check((duration_ns *= 2) <= 16 * NSEC_PER_MSEC);
         for (unsigned i = 0; i < 3; i++)
                 queue_close_clean(q[i]);
 }
