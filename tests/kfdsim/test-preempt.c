@@ -127,9 +127,14 @@ static void case_left_behind(void) {
 }
 
 static void case_target_ends(void) {
+        pid_t pids[ELEMENTSOF(modes)];
+
+        /* Before there is a thread: one that ends takes locks of the address sanitizer's, and a child that is forked
+         * meanwhile waits for them for ever. */
+        for (size_t i = 0; i < ELEMENTSOF(modes); i++)
+                (void) busy_new(pids + i);
         for (size_t i = 0; i < ELEMENTSOF(modes); i++) {
-                pid_t pid;
-                (void) busy_new(&pid);
+                pid_t pid = pids[i];
                 XschedPreempt *p = preempt_new(modes[i], 0);
                 check(xsched_preempt_suspend_queues(p, pid, NULL, 0) == 0);
                 check(child_kill(pid) == -SIGKILL);
