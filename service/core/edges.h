@@ -6,9 +6,9 @@
  *
  * The service hears an edge some time after it happened, but charges time by when it happened: by the client's stamp. A
  * stamp is clamped between the last known event and now, and to EDGE_LATE_MAX before now. So a client that stamps its
- * ends too early saves at most that per edge, and no other client is charged differently. While it is alone on
- * the device (DEVICE_ALONE), only its own numbers depend on the stamps: they count as they are, however late the
- * service hears of them on a busy machine.
+ * ends too early saves at most that per edge, and no other client is charged differently. While it is alone on the
+ * device (DEVICE_ALONE), only its own numbers depend on the stamps: they count as they are, however late the service
+ * hears of them on a busy machine.
  *
  * The service misses edges of a client that is quicker than it: the client is ready at both looks, and was idle in
  * between, or the other way round. The page counts the time in which launches were in flight, which says how long the
