@@ -105,108 +105,114 @@ static void drained(const Queue *q, uint64_t ago) {
         own_clock_pass(ago);
 }
 
-/* Returns how much more has been counted then. */
-static uint64_t hear_late(const Process *p, const Queue *q, uint64_t *ran_ns) {
-        page_mark_dirty(p->client->page.header, q->slot);
-        (void) arbiter_client_woke(p->client);
-        arbiter_flush(q->manager);
-        check(q->manager);
+/* A program that is alone, with one queue. */
+typedef struct Alone {
+        Manager *m;
+        Process p;
+        Queue *q;
+        uint64_t ran_ns; /* counted so far */
+} Alone;
 
-        uint64_t before = *ran_ns;
-        *ran_ns = entity_counted(q->entity, now_ns());
-        return *ran_ns - before;
+static Alone alone_make(void) {
+        Alone a = {.m = manager_make_accounting(ACCOUNTING_EXACT)};
+
+        a.p = join(a.m, "/a", 0);
+        a.q = queue(&a.p, "d", 0);
+        return a;
+}
+
+static void alone_done(Alone *a) {
+        leave(&a->p);
+        manager_free(a->m);
+}
+
+/* Returns how much more has been counted then. */
+static uint64_t hear_late(Alone *a) {
+        page_mark_dirty(a->p.client->page.header, a->q->slot);
+        (void) arbiter_client_woke(a->p.client);
+        arbiter_flush(a->m);
+        check(a->m);
+
+        uint64_t before = a->ran_ns;
+        a->ran_ns = entity_counted(a->q->entity, now_ns());
+        return a->ran_ns - before;
 }
 
 /* The time of who is alone is counted by the client's stamps, however late the service hears of its edges. */
 static void test_late_service(void **state) {
         const uint64_t ms = NSEC_PER_MSEC, most = ms / 10;
-        Manager *m = manager_make_accounting(ACCOUNTING_EXACT);
-        Process p = join(m, "/a", 0);
-        Queue *q = queue(&p, "d", 0);
-        uint64_t ran_ns = 0;
+        Alone a = alone_make();
 
-        launched(q, 50 * ms);
-        assert_in_range(hear_late(&p, q, &ran_ns), 50 * ms, 50 * ms + most);
+        launched(a.q, 50 * ms);
+        assert_in_range(hear_late(&a), 50 * ms, 50 * ms + most);
         own_clock_pass(7 * ms);
-        drained(q, 30 * ms);
-        assert_in_range(hear_late(&p, q, &ran_ns), 7 * ms, 7 * ms + most);
+        drained(a.q, 30 * ms);
+        assert_in_range(hear_late(&a), 7 * ms, 7 * ms + most);
 
         /* Between two looks, once and several times. */
-        launched(q, 20 * ms);
-        drained(q, 10 * ms);
-        assert_in_range(hear_late(&p, q, &ran_ns), 20 * ms, 20 * ms + most);
+        launched(a.q, 20 * ms);
+        drained(a.q, 10 * ms);
+        assert_in_range(hear_late(&a), 20 * ms, 20 * ms + most);
         for (unsigned i = 0; i < 5; i++) {
-                launched(q, 20 * ms);
-                drained(q, 10 * ms);
+                launched(a.q, 20 * ms);
+                drained(a.q, 10 * ms);
         }
-        assert_in_range(hear_late(&p, q, &ran_ns), 100 * ms, 100 * ms + most);
-        leave(&p);
-        manager_free(m);
+        assert_in_range(hear_late(&a), 100 * ms, 100 * ms + most);
+        alone_done(&a);
 }
 
 /* The service hears of a launch before the client stamps it, and does not take an earlier one's stamp for its own. */
 static void test_quick_service(void **state) {
         const uint64_t ms = NSEC_PER_MSEC, most = ms / 10;
-        Manager *m = manager_make_accounting(ACCOUNTING_EXACT);
-        Process p = join(m, "/a", 0);
-        Queue *q = queue(&p, "d", 0);
-        uint64_t ran_ns = 0;
+        Alone a = alone_make();
 
-        launched(q, 7 * ms);
-        drained(q, 30 * ms);
-        assert_in_range(hear_late(&p, q, &ran_ns), 7 * ms, 7 * ms + most);
-        told(q);
-        assert_in_range(hear_late(&p, q, &ran_ns), 0, most);
-        flies(q, 20 * ms);
-        drained(q, 10 * ms);
-        launched(q, 0);
-        assert_in_range(hear_late(&p, q, &ran_ns), 20 * ms, 20 * ms + most);
-        drained(q, 0);
-        assert_in_range(hear_late(&p, q, &ran_ns), 0, most);
-        leave(&p);
-        manager_free(m);
+        launched(a.q, 7 * ms);
+        drained(a.q, 30 * ms);
+        assert_in_range(hear_late(&a), 7 * ms, 7 * ms + most);
+        told(a.q);
+        assert_in_range(hear_late(&a), 0, most);
+        flies(a.q, 20 * ms);
+        drained(a.q, 10 * ms);
+        launched(a.q, 0);
+        assert_in_range(hear_late(&a), 20 * ms, 20 * ms + most);
+        drained(a.q, 0);
+        assert_in_range(hear_late(&a), 0, most);
+        alone_done(&a);
 }
 
 /* Of several queues the last end counts, whichever the service looks at first. */
 static void test_late_service_of_two(void **state) {
         const uint64_t ms = NSEC_PER_MSEC, most = ms / 10;
-        Manager *m = manager_make_accounting(ACCOUNTING_EXACT);
-        Process p = join(m, "/a", 0);
-        Queue *q[] = {queue(&p, "d", 0), queue(&p, "d", 1)};
-        uint64_t ran_ns = 0;
+        Alone a = alone_make();
+        Queue *q[] = {a.q, queue(&a.p, "d", 1)};
 
         for (unsigned last = 0; last < 2; last++) {
                 launched(q[0], 0);
                 launched(q[1], 0);
-                page_mark_dirty(p.client->page.header, q[0]->slot);
-                assert_in_range(hear_late(&p, q[1], &ran_ns), 0, most);
+                page_mark_dirty(a.p.client->page.header, q[1]->slot);
+                assert_in_range(hear_late(&a), 0, most);
                 own_clock_pass(10 * ms);
                 drained(q[1 - last], 30 * ms);
                 drained(q[last], 20 * ms);
-                page_mark_dirty(p.client->page.header, q[0]->slot);
-                assert_in_range(hear_late(&p, q[1], &ran_ns), 40 * ms, 40 * ms + most);
+                page_mark_dirty(a.p.client->page.header, q[1]->slot);
+                assert_in_range(hear_late(&a), 40 * ms, 40 * ms + most);
         }
-        leave(&p);
-        manager_free(m);
+        alone_done(&a);
 }
 
 /* The service looks for another reason before the client stamps that it is ready: the time before is idle time. */
 static void test_ready_without_stamp(void **state) {
         const uint64_t ms = NSEC_PER_MSEC, most = EDGE_LATE_MAX + ms / 10;
-        Manager *m = manager_make_accounting(ACCOUNTING_EXACT);
-        Process p = join(m, "/a", 0);
-        Queue *q = queue(&p, "d", 0);
-        uint64_t ran_ns = 0;
+        Alone a = alone_make();
 
-        launched(q, 7 * ms);
-        drained(q, 0);
-        assert_in_range(hear_late(&p, q, &ran_ns), 7 * ms, 7 * ms + most);
+        launched(a.q, 7 * ms);
+        drained(a.q, 0);
+        assert_in_range(hear_late(&a), 7 * ms, 7 * ms + most);
         own_clock_pass(500 * ms);
-        assert_true(page_slot_begin(q->page_slot) & PAGE_BEGIN_EDGE);
-        assert_in_range(hear_late(&p, q, &ran_ns), 0, most);
-        assert_true(q->ready);
-        leave(&p);
-        manager_free(m);
+        assert_true(page_slot_begin(a.q->page_slot) & PAGE_BEGIN_EDGE);
+        assert_in_range(hear_late(&a), 0, most);
+        assert_true(a.q->ready);
+        alone_done(&a);
 }
 
 /* An idle queue has no timer, and its first launch is noticed. */
