@@ -4,7 +4,7 @@
 PyTorch; prints one line of JSON.
 
 bench-cuda.py [--batch=gemm,resnet50] [--beside=0,1,3,7] [--seconds=S] [--rounds=N] [--layer=FILE] [--ways=NAME,...]
-              [--weights=S]
+              [--modes=eager,graph] [--weights=S]
                                                                                 inside of xsched-session
 
 Ways:
@@ -14,8 +14,9 @@ Ways:
   stop       channels are stopped, also with a version of the driver that was never tested
   slice      as stop, and the trainings' channels have time slices of 100 us
 The rows of a way are measured in turns, in N rounds, because a machine is not equally fast all the time; native and
-slice get half of the rounds. --weights also measures two trainings at 300:100, for S seconds. --verbose prints what
-xschedd knows about the device after each way.
+slice get half of the rounds. Of each picture it is noted how long the program launched, which is the CPU's time, and
+how long it then waited. The rows at random moments need both modes. --weights also measures two trainings at 300:100,
+for S seconds. --verbose prints what xschedd knows about the device after each way.
 """
 
 import argparse
@@ -109,22 +110,25 @@ class Cell:
     """The measurements of one row, from all rounds."""
 
     def __init__(self):
-        self.ms, self.rates, self.stolen, self.seconds = [], [], 0, 0
+        self.ms, self.launching, self.rates, self.stolen, self.seconds = [], [], [], 0, 0
 
     def add(self, answer, rates, lost=0, seconds=0):
         self.ms += answer.get("ms", [])
+        self.launching += answer.get("launching", [])
         self.rates.append(sum(rates))
         self.stolen += lost
         self.seconds += seconds
 
     def result(self):
-        ms = sorted(self.ms)
-        at = lambda q: ms[min(len(ms) - 1, int(q * len(ms)))]
+        at = lambda q, ms: sorted(ms)[min(len(ms) - 1, int(q * len(ms)))]
         found = {"batch": round(sum(self.rates) / len(self.rates), 3)}
         if self.seconds:
             found["stolen"] = round(100 * self.stolen / self.seconds, 1)  # percent of one CPU
-        if ms:
-            found.update({"n": len(ms), "p50": at(0.5), "p90": at(0.9), "p99": at(0.99), "max": ms[-1]})
+        if self.ms:
+            found.update({"n": len(self.ms), **{f"p{100 * q:g}": at(q, self.ms) for q in (0.5, 0.9, 0.99)}})
+            found["max"] = max(self.ms)
+            found["launching p99"] = at(0.99, self.launching)
+            found["waiting p99"] = round(at(0.99, [t - launch for t, launch in zip(self.ms, self.launching)]), 3)
         return found
 
 
@@ -150,8 +154,8 @@ def start_tenants(kinds, layer, extra, result):
 
 def run_beside(name, job, batch, options):
     """Measures the job beside each number of trainings, in turns."""
-    cells, rows = collections.defaultdict(Cell), [(how, n) for how in MODES for n in options.beside]
-    if name in ("scheduled", "stop", "slice"):
+    cells, rows = collections.defaultdict(Cell), [(how, n) for how in options.modes for n in options.beside]
+    if name in ("scheduled", "stop", "slice") and options.modes == list(MODES):
         rows += [(how, max(options.beside)) for how in RANDOM_MODES]
     for i in range(options.rounds if name not in ("native", "slice") else max(1, options.rounds // 2)):
         if options.alone:
@@ -223,6 +227,7 @@ def main():
     p = argparse.ArgumentParser()
     p.add_argument("--batch", default=["gemm"], type=lambda s: s.split(","))
     p.add_argument("--beside", default=[0, 1, 7], type=lambda s: [int(n) for n in s.split(",")])
+    p.add_argument("--modes", default=list(MODES), type=lambda s: s.split(","))
     p.add_argument("--seconds", type=float, default=3)
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--weights", type=float, default=0)

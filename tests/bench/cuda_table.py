@@ -5,6 +5,7 @@ import html
 import os
 
 WAYS = ("scheduled", "gate", "stop", "unexpected", "slice")
+MODE_TEXT = {"eager": "eagerly", "graph": "as a CUDA graph"}
 MODES = ("eager", "graph", "eager-random", "graph-random", "graph-told")
 HOW = {
     "scheduled": "The job waits for kernels in flight (level 1).",
@@ -16,6 +17,10 @@ HOW = {
 RANDOM = (
     " Random: the pictures come at unforeseeable moments, 5 to 45 ms apart. Told: the same, but the program announces "
     'each 3 ms ahead by xsched_hint("WillLaunch").'
+)
+PARTS = (
+    " *Launching* is the time until the program had launched all of a picture, which is the CPU's work, and *waiting* "
+    "the time from then until the picture was there."
 )
 SCALE, LEFT, BAR, MOST = 26, 240, 14, 20  # points per ms, ...
 
@@ -38,7 +43,11 @@ def rows_of(d, kind):
 
 
 def render_kind(d, kind, table):
-    rows = []
+    rows, titles = [], ["", "p50 ms", "p90 ms", "p99 ms", "p99 to alone", "batch, of one alone", "of native"]
+    alone_rate = d[kind]["native"].get("batch alone", {}).get("batch")
+    parts = all("waiting p99" in r for *_, r in rows_of(d, kind))
+    if parts:
+        titles[4:4] = ["launching, p99 ms", "waiting, p99 ms"]
     for how, n, name, r in rows_of(d, kind):
         plain = how.split("-")[0]
         alone = d[kind][name][f"{plain} beside 0"]["p99"]
@@ -47,16 +56,13 @@ def render_kind(d, kind, table):
             [
                 f"{how} beside {n}, {name}",
                 *(f"{r[key]:.2f}" for key in ("p50", "p90", "p99")),
+                *(f"{r[key]:.2f}" for key in ("launching p99", "waiting p99") if parts),
                 f"{r['p99'] / alone:.2f}x",
-                f"{100 * r['batch'] / d[kind]['native']['batch alone']['batch']:.0f} %" if n else "",
+                f"{100 * r['batch'] / alone_rate:.0f} %" if n and alone_rate else "",
                 f"{100 * r['batch'] / native['batch']:.0f} %" if n and native else "",
             ]
         )
-    return (
-        f"Beside trainings of {batch_text(d, kind)}:\n\n"
-        + table(["", "p50 ms", "p90 ms", "p99 ms", "p99 to alone", "batch, of one alone", "of native"], rows)
-        + "\n"
-    )
+    return f"Beside trainings of {batch_text(d, kind)}:\n\n{table(titles, rows)}\n"
 
 
 def weights_text(d):
@@ -93,19 +99,23 @@ def stolen_text(d):
 def render_cuda(record, table):
     d = record["data"]
     ways = [name for name in WAYS if any(name in d[kind] for kind in d["batch"])]
-    random = any(how.endswith("-random") for kind in d["batch"] for how, *_ in rows_of(d, kind))
     alone = ", ".join(
         f"{100 * d[kind][name]['batch alone']['batch'] / d[kind]['native']['batch alone']['batch']:.0f} %"
         for kind in d["batch"]
         for name in ways
-        if name in d[kind]
+        if name in d[kind] and "batch alone" in d[kind][name]
     )
+    found = [(how, r) for kind in d["batch"] for how, _, _, r in rows_of(d, kind)]
+    random = any(how.endswith("-random") for how, _ in found)
+    modes = " and ".join(MODE_TEXT[how] for how in MODE_TEXT if any(how == h for h, _ in found))
     text = (
         f"### {d['device']}, PyTorch {d['torch']}{record.get('what', '')}\n\nResNet-18, one picture 40 times a second, "
-        f"eagerly and as a CUDA graph, at priority 200, beside trainings; {d['seconds']:g} s each, {d['rounds']} times "
-        f"in turn. Natively there is no layer and no service. {' '.join(HOW[name] for name in ways)}"
-        f"{RANDOM if random else ''} *To alone* compares with the job alone in the same way, *of native* with as many "
-        f"trainings natively. A training alone on the device, with the layer, reaches {alone} of native.\n\n"
+        f"{modes}, at priority 200, beside trainings; {d['seconds']:g} s each, {d['rounds']} times in turn. Natively "
+        f"there is no layer and no service. {' '.join(HOW[name] for name in ways)}{RANDOM if random else ''}"
+        f"{PARTS if any('waiting p99' in r for _, r in found) else ''} *To alone* compares with the job alone in the "
+        "same way, *of native* with as many trainings natively."
+        + (f" A training alone on the device, with the layer, reaches {alone} of native." if alone else "")
+        + "\n\n"
     )
     text += "".join(render_kind(d, kind, table) for kind in d["batch"])
     weights = weights_text(d)

@@ -5,7 +5,8 @@
 tenant.py proof            prints the launches of each phase, as torch.profiler and as the layer count them
 tenant.py latency          ResNet-18, one picture at a time; reads "eager SECONDS" or "graph SECONDS", either with
                            "-random" for pictures at unforeseeable moments, or "graph-told SECONDS" for such moments
-                           announced by xsched_hint("WillLaunch"); prints how long each picture took
+                           announced by xsched_hint("WillLaunch"); prints how long each picture took, and how much of
+                           that passed before it was launched
 tenant.py gemm|resnet50    training; reads "run SECONDS", and prints its steps and the time that they took
 
 The last two print what they run on once they have warmed up, and answer each line with a line of JSON.
@@ -182,7 +183,7 @@ def latency():
             out = model(x)
 
     def measure(f, seconds, jitter=0, told=False):
-        took, end, due = [], time.monotonic() + seconds, time.monotonic()
+        took, launching, end, due = [], [], time.monotonic() + seconds, time.monotonic()
         while due < end:
             if told:
                 time.sleep(max(0, due - TOLD - time.monotonic()))
@@ -190,10 +191,11 @@ def latency():
             time.sleep(max(0, due - time.monotonic()))
             began = time.monotonic()
             f()
+            launching.append(time.monotonic() - began)
             torch.cuda.synchronize()
             took.append(time.monotonic() - began)
             due = max(due + PERIOD * (1 + jitter * random.uniform(-1, 1)), time.monotonic())
-        return {"ms": [round(1000 * t, 3) for t in took]}
+        return {name: [round(1000 * t, 3) for t in times] for name, times in (("ms", took), ("launching", launching))}
 
     def eager():
         with torch.no_grad():
