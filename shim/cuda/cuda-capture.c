@@ -8,12 +8,11 @@
 #include <sched.h>
 #include <stdatomic.h>
 
+#include "common/array.h"
 #include "common/signal-mask.h"
 #include "shim/cuda/cuda-capture.h"
 #include "shim/cuda/cuda-next.h"
 #include "shim/cuda/cuda-queue.h"
-
-#define ORIGINS_MAX 64U
 
 /* Each thread has a per-thread default stream of its own, all by the same handle. */
 typedef struct Origin {
@@ -28,8 +27,8 @@ _Atomic uint32_t cuda_n_captures;
 static _Thread_local char this_thread __attribute__((tls_model("initial-exec")));
 static _Atomic uint32_t n_asking, n_cig;
 static pthread_mutex_t origins_lock = PTHREAD_MUTEX_INITIALIZER;
-static Origin origins[ORIGINS_MAX];
-static uint32_t n_origins;
+static Origin *origins;
+static size_t n_origins, origins_room;
 
 /* A query takes about a microsecond, and no new one begins while the number of captures is not 0. */
 static void wait_for_askers(void) {
@@ -115,9 +114,11 @@ void cuda_capture_begins(CudaStream stream, bool per_thread) {
                 o.context = NULL;
         SIGNALS_BLOCKED;
         (void) pthread_mutex_lock(&origins_lock);
-        /* Captures that find no room count for ever. */
-        if (n_origins < ORIGINS_MAX)
+        Origin *p = array_reserve(origins, &origins_room, n_origins + 1, sizeof(Origin));
+        if (p) { /* without memory it counts for ever */
+                origins = p;
                 origins[n_origins++] = o;
+        }
         atomic_fetch_add(&cuda_n_captures, 1);
         (void) pthread_mutex_unlock(&origins_lock);
         wait_for_askers();
@@ -128,7 +129,7 @@ static bool is_of(const Origin *o, const Origin *wanted) {
                                : o->stream == wanted->stream && o->thread == wanted->thread;
 }
 
-static void origin_remove(uint32_t i) {
+static void origin_remove(size_t i) {
         origins[i] = origins[--n_origins];
         atomic_fetch_sub(&cuda_n_captures, 1);
 }
@@ -137,7 +138,7 @@ static void origin_remove(uint32_t i) {
 static void drop(Origin wanted) {
         SIGNALS_BLOCKED;
         (void) pthread_mutex_lock(&origins_lock);
-        for (uint32_t i = 0; i < n_origins;) {
+        for (size_t i = 0; i < n_origins;) {
                 if (is_of(&origins[i], &wanted))
                         origin_remove(i);
                 else
@@ -146,14 +147,14 @@ static void drop(Origin wanted) {
         (void) pthread_mutex_unlock(&origins_lock);
 }
 
-/* Ask the driver: a failed call may end a capture, or not. */
+/* Ask the driver: a failed call may end a capture, or not. Of the legacy default stream it does not say while it
+ * captures a stream that waits for it; but that one itself is never captured. */
 void cuda_capture_look(CudaStream stream, bool per_thread) {
         Origin o = origin_of(stream, per_thread);
         int capturing = 1;
 
-        if (CUDA_CALL(cuStreamIsCapturing, CudaResult(*)(CudaStream, int *), o.stream, &capturing) ==
-                                        CUDA_RESULT_SUCCESS &&
-                        capturing == 0)
+        CudaResult r = CUDA_CALL(cuStreamIsCapturing, CudaResult(*)(CudaStream, int *), o.stream, &capturing);
+        if (r == CUDA_RESULT_CAPTURE_IMPLICIT || (r == CUDA_RESULT_SUCCESS && capturing == 0))
                 drop(o);
 }
 
@@ -187,7 +188,7 @@ static void leave(Origin wanted) {
                 return;
         SIGNALS_BLOCKED;
         (void) pthread_mutex_lock(&origins_lock);
-        for (uint32_t i = 0; i < n_origins; i++)
+        for (size_t i = 0; i < n_origins; i++)
                 origins[i].leaves |= is_of(&origins[i], &wanted);
         (void) pthread_mutex_unlock(&origins_lock);
 }
@@ -198,7 +199,7 @@ static void left(Origin wanted, bool destroyed) {
                 return;
         SIGNALS_BLOCKED;
         (void) pthread_mutex_lock(&origins_lock);
-        for (uint32_t i = 0; i < n_origins;) {
+        for (size_t i = 0; i < n_origins;) {
                 bool leaves = origins[i].leaves && is_of(&origins[i], &wanted);
                 if (leaves && destroyed)
                         origin_remove(i);
@@ -233,7 +234,8 @@ void cuda_capture_for_ever(void) {
 
 void cuda_capture_forget(void) {
         origins_lock = (pthread_mutex_t) PTHREAD_MUTEX_INITIALIZER;
-        n_origins = 0;
+        origins = NULL; /* another thread may have been about to let it grow */
+        n_origins = origins_room = 0;
         atomic_store(&n_cig, 0);
         atomic_store(&cuda_n_captures, 0);
         atomic_store(&n_asking, 0);

@@ -5,6 +5,7 @@
  */
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "app.h"
 
@@ -178,6 +179,52 @@ void case_refused_captures(void) {
                 CHECK(cu.wait(s) == 0);
         }
         printf("refused %08x beside %08x\n", sum(p, s), sum(q, beside));
+}
+
+/* --- what launches cost after captures --- */
+
+#define LAUNCHES 1000
+#define MANY     100
+
+static atomic_ulong n_records;
+
+static void count_record(bool record) {
+        n_records += record;
+}
+
+static unsigned long records_of_launches(FakeStream s, uint64_t p) {
+        n_records = 0;
+        for (int i = 0; i < LAUNCHES; i++) {
+                CHECK(launch_on(s, p, i, 0) == 0);
+                if (i % 100 == 99)
+                        CHECK(cu.wait(s) == 0);
+        }
+        return n_records;
+}
+
+/* Prints how many events were recorded behind launches: before captures; when one of the legacy default stream was
+ * refused while a stream was captured that waits for that; and after many captures at a time. */
+void case_capture_cost(void) {
+        FakeStream s = stream(), many[MANY];
+        uint64_t p = memory();
+        struct Stream *blocking;
+
+        fake_cuda_on_event(count_record);
+        (void) records_of_launches(s, p);
+        printf("%lu\n", records_of_launches(s, p));
+        CHECK(cuStreamCreate(&blocking, 0) == 0);
+        capture(blocking, false);
+        CHECK(cuStreamBeginCapture_v2(NULL, 2) == 900);
+        end_capture(blocking);
+        (void) records_of_launches(s, p);
+        printf("%lu\n", records_of_launches(s, p));
+        for (int i = 0; i < MANY; i++)
+                capture(many[i] = stream(), false);
+        for (int i = 0; i < MANY; i++)
+                end_capture(many[i]);
+        (void) records_of_launches(s, p);
+        printf("%lu\n", records_of_launches(s, p));
+        fake_cuda_on_event(NULL);
 }
 
 void case_cig(void) {

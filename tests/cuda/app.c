@@ -465,6 +465,7 @@ static const AppCase cases[] = {
 
 /* Where they are asked for. */
 static const AppCase special[] = {
+                {"capture-cost", case_capture_cost},
                 {"locks", case_locks},
                 {"steps", case_steps},
 };

@@ -63,6 +63,7 @@ void be_destroyed(FakeStream s, struct Context *g);
 void wait_at_host(void *userdata); /* a semaphore */
 
 /* app-captures.c */
+void case_capture_cost(void); /* where it is asked for: the layer's number, as above */
 void case_captures(void);
 void case_capturers(void);
 void case_cig(void);

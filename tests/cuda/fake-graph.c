@@ -47,9 +47,11 @@ API int cuStreamIsCapturing(FakeStream handle, int *ret) {
         return implicit ? CAPTURE_IMPLICIT : SUCCESS;
 }
 
-/* In global mode, or in relaxed mode. */
+/* In global mode, or in relaxed mode. The legacy default stream cannot be captured. */
 static int begin(Stream *s, Graph *g, int mode) {
         USE(s);
+        if (s == &s->context->legacy)
+                return CAPTURE_UNSUPPORTED;
         pthread_mutex_lock(&fake_lock);
         s->capture = g;
         s->spoiled = false;
