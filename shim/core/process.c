@@ -9,6 +9,7 @@
 
 #include "common/macro.h"
 #include "common/own-fd.h"
+#include "common/signal-mask.h"
 #include "common/thread-util.h"
 #include "common/time-util.h"
 #include "common/unwind-util.h"
@@ -43,6 +44,7 @@ static struct {
  * resets the client. The mapping stays, because this may be a signal handler in the middle of a launch. */
 static void process_forked(void) {
         PROTECT_ERRNO;
+        CANCELS_BLOCKED;
 
         client_forget();
         queue_forget_all();
@@ -140,6 +142,7 @@ static void process_cannot_start(int r) {
 static void process_start(void) {
         uint32_t life = CONTROL_NONE;
         sigset_t before;
+        CANCELS_BLOCKED;
 
         thread_block_signals(&before);
         if (atomic_compare_exchange_strong(&process.control, &life, CONTROL_STARTED)) {

@@ -5,12 +5,14 @@
  */
 
 #include "common/macro.h"
+#include "common/signal-mask.h"
 #include "shim/core/process.h"
 #include "shim/core/queue.h"
 
 _public_
 int xsched_queue_new(const XschedQueueInfo *info, XschedQueue **ret) {
         PROTECT_ERRNO;
+        CANCELS_BLOCKED;
 
         /* A caller built against an older header passes a shorter struct, one built against a newer header a longer
          * one. */

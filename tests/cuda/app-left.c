@@ -205,6 +205,28 @@ static void launch_within_launches(FakeStream s, uint64_t p) {
         }
 }
 
+/* A launch is no point of cancellation, also when it is the first of the process. */
+static void *cancelled_main(void *userdata) {
+        bool *made = userdata;
+
+        CHECK(cuCtxSetCurrent(context) == 0);
+        FakeStream s = stream();
+        uint64_t p = memory();
+        CHECK(pthread_cancel(pthread_self()) == 0);
+        *made = launch_on(s, p, 1, 0) == 0;
+        CHECK(pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL) == 0);
+        return NULL;
+}
+
+void case_cancelled(void) {
+        bool made = false;
+        pthread_t t;
+
+        CHECK(pthread_create(&t, NULL, cancelled_main, &made) == 0);
+        CHECK(pthread_join(t, NULL) == 0);
+        printf("cancelled made %d\n", made);
+}
+
 typedef struct Ending {
         FakeStream s;
         uint64_t p;

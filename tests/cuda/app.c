@@ -440,6 +440,7 @@ typedef struct AppCase {
 } AppCase;
 
 static const AppCase cases[] = {
+                {"cancelled", case_cancelled}, /* the first launch */
                 {"streams", case_streams},
                 {"defaults", case_defaults},
                 {"threads", case_threads},

@@ -36,6 +36,7 @@ unsigned sum(uint64_t p, FakeStream s); /* of the numbers, when all of the strea
 
 /* app-left.c */
 extern unsigned long n_left; /* launches that were left before they were made, or failed on an ended stream */
+void case_cancelled(void);
 void case_left(void);
 void leave_one(FakeStream s, uint64_t p);
 void leave_the_gate(FakeStream s, uint64_t p);

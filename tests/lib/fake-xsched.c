@@ -24,6 +24,7 @@
 
 #include "common/macro.h"
 #include "common/page.h"
+#include "common/signal-mask.h"
 #include "common/time-util.h"
 #include "xsched/words.h"
 
@@ -264,7 +265,10 @@ XschedQueue *xsched_queue_unref(XschedQueue *q) {
         return NULL;
 }
 
+/* No point of cancellation, as the real one. */
 static int begin(XschedQueue *q, bool wait, void (*wait_for_room)(void *userdata), void *userdata) {
+        CANCELS_BLOCKED;
+
         atomic_fetch_add(&seen.launches, 1);
         if (!atomic_load(&watched)) {
                 atomic_store(&q->untracked, true);

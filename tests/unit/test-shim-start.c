@@ -215,6 +215,23 @@ static void case_many_threads(void) {
         CHECK(s->n_clients == 1);
 }
 
+static void *cancelled_main(void *userdata) {
+        CHECK(pthread_cancel(pthread_self()) == 0);
+        queue((XschedQueueInfo){});
+        CHECK(pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL) == 0);
+        return NULL;
+}
+
+/* A request to end the thread that makes the first queue does not keep the control thread from being started. */
+static void case_cancelled(void) {
+        FakeScheduler *s = scheduler();
+        pthread_t thread;
+
+        CHECK(pthread_create(&thread, NULL, cancelled_main, NULL) == 0);
+        CHECK(pthread_join(thread, NULL) == 0);
+        CHECK(scheduler_until(s, counters().queues == 1));
+}
+
 static const BusCase cases[] = {
                 CASE(no_thread),
                 CASE(no_memory),
@@ -224,6 +241,7 @@ static const BusCase cases[] = {
                 CASE(not_in_handlers),
                 CASE(fork),
                 CASE(many_threads),
+                CASE(cancelled),
 };
 
 int main(int argc, char *argv[]) {
