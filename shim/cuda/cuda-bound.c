@@ -60,6 +60,14 @@ static bool is_almost_done(CudaQueue *q, uint64_t lead_ns) {
         return left > 0 && left < lead_ns;
 }
 
+/* How long a thread waits without progress. The next launch waits half as long, since these seem to wait for what the
+ * program does only later; unless they are so long that they may just be running. */
+static uint64_t give_up_ns(const CudaQueue *q) {
+        uint64_t each = atomic_load(&q->flying_ns) / MAX(atomic_load(&q->in_flight), 1U);
+
+        return CLAMP(2 * each, GIVE_UP_NS >> atomic_load(&q->grace), GIVE_UP_NS);
+}
+
 /* Not nanosleep(): that is a cancellation point, and a launch is none. */
 static void sleep_for(uint64_t ns) {
         struct timespec ts = ns_to_timespec(ns);
@@ -99,7 +107,7 @@ static void bound_wait_slow(CudaQueue *q, uint32_t limit) {
                 before = n;
                 if (n <= keep || (n == keep + 1 && is_almost_done(q, lead)))
                         return;
-                if (now - progress_at >= GIVE_UP_NS) {
+                if (now - progress_at >= give_up_ns(q)) {
                         atomic_store(&q->grace, MIN(atomic_load(&q->grace) + 1, GRACE_MAX));
                         return;
                 }

@@ -466,6 +466,7 @@ static const AppCase cases[] = {
 
 /* Where they are asked for. */
 static const AppCase special[] = {
+                {"behind", case_behind},
                 {"capture-cost", case_capture_cost},
                 {"locks", case_locks},
                 {"steps", case_steps},

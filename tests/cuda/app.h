@@ -63,6 +63,9 @@ void case_end_special(const char *name); /* the same */
 void be_destroyed(FakeStream s, struct Context *g);
 void wait_at_host(void *userdata); /* a semaphore */
 
+/* app-behind.c */
+void case_behind(void);
+
 /* app-captures.c */
 void case_capture_cost(void); /* where it is asked for: the layer's number, as above */
 void case_captures(void);

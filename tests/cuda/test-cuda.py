@@ -162,15 +162,11 @@ class Changes(unittest.TestCase):
                 r = self.hostile("dlsym", f"track,limit={limit}")
                 self.assertGreater(r["tracked"], 0)
 
-    def test_held_and_let_go(self):
+    def test_held_and_watched_now_and_then(self):
         for seed in SEEDS:
             with self.subTest(seed):
                 r = self.hostile("linked", f"track,hold,limit=3,seed={seed}")
                 self.assertGreater(r["waited"], 0)
-
-    def test_watched_now_and_then(self):
-        for seed in SEEDS:
-            with self.subTest(seed):
                 self.hostile("proc", f"flip,hold,limit=4,seed={seed}")
 
     @unittest.skipIf(LINKED, "the locks are taken by a sanitizer's functions")
@@ -271,6 +267,10 @@ class Changes(unittest.TestCase):
         """They cost no more, also when a capture was refused, or when there were many at a time."""
         for (n,) in self.printed("capture-cost", FAKE_CUDA_EACH_US="2"):
             self.assertLess(n, 250)
+
+    def test_launches_behind_what_the_program_does_later(self):
+        """When one has waited for it in vain, those after it wait less and less."""
+        self.assertLess(self.printed("behind", "track,limit=2")[0][0], 5)
 
     def test_launches_in_flight_in_destroyed_green_contexts(self):
         """They count until they are complete, or the primary context has ended, also beside a green context that has
