@@ -118,7 +118,7 @@ static void launch_open_ride(CudaQueue *q, uint64_t kind, uint32_t limit, uint64
 static void launch_uncount(CudaQueue *q, const CudaLaunch *l, uint64_t expected) {
         q->seq--;
         atomic_fetch_sub(&q->in_flight, 1);
-        atomic_fetch_sub(&q->flying_ns, expected);
+        cuda_track_set_flying(q, ns_sub(atomic_load(&q->flying_ns), expected));
         q->unmarked_ns = ns_sub(q->unmarked_ns, expected);
         q->unknown_seq = MIN(q->unknown_seq, q->seq);
         cuda_track_tell(q);

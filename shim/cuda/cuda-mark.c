@@ -117,7 +117,7 @@ uint32_t cuda_mark_room(const CudaQueue *q, uint32_t limit, uint64_t expected) {
                         atomic_load(&cuda_n_captures) > 0 || (limit > 0 && n >= limit))
                 return 0;
         uint64_t room = MIN(every - since, DIV_ROUND_UP(ns_sub(mark_every_ns(q, limit), q->unmarked_ns), expected));
-        room = MIN(room, q->to_sample);
+        room = MIN(room, atomic_load_explicit(&q->to_sample, memory_order_relaxed));
         return (uint32_t) (limit > 0 ? MIN(room, limit - n) : room);
 }
 
@@ -143,25 +143,28 @@ static uint32_t sample_every(const CudaQueue *q, uint64_t kind, uint64_t expecte
         return launch_kind_is_settled(&q->kinds, kind) ? SAMPLE_SETTLED : SAMPLE_SHORT;
 }
 
-static bool sample_is_due(CudaQueue *q, uint64_t kind) {
-        uint64_t expected = launch_kind_expected(&q->kinds, kind);
+bool cuda_sample_skip(CudaQueue *q, uint32_t n) {
+        uint32_t to_sample = atomic_load_explicit(&q->to_sample, memory_order_relaxed);
 
-        if (expected != 0 && q->to_sample > 0) {
-                q->to_sample--;
-                return false;
-        }
+        atomic_store_explicit(&q->to_sample, to_sample - MIN(to_sample, n), memory_order_relaxed);
+        return to_sample >= n;
+}
+
+/* Under the lock. */
+static bool sample_is_possible(CudaQueue *q, uint64_t kind, uint64_t expected) {
         if (expected != 0)
-                q->to_sample = sample_every(q, kind, expected);
+                atomic_store_explicit(&q->to_sample, sample_every(q, kind, expected), memory_order_relaxed);
         return !q->own_default && !q->gone && !q->lost;
 }
 
 /* The pair of events around the launch that is about to be made, or CUDA_TIMED. */
 uint32_t cuda_sample_begin(CudaQueue *q, CudaStream stream, uint64_t kind) {
+        uint64_t expected = launch_kind_expected(&q->kinds, kind);
         uint32_t found = CUDA_TIMED;
 
-        if (atomic_load(&cuda_n_captures) > 0 || !CUDA_QUEUE_TRY_LOCK(q))
+        if (atomic_load(&cuda_n_captures) > 0 || (expected != 0 && cuda_sample_skip(q, 1)) || !CUDA_QUEUE_TRY_LOCK(q))
                 return CUDA_TIMED;
-        if (!q->left && sample_is_due(q, kind))
+        if (!q->left && sample_is_possible(q, kind, expected))
                 for (uint32_t i = 0; i < CUDA_TIMED && found == CUDA_TIMED; i++)
                         if (!q->timed[i].used)
                                 found = i;

@@ -31,6 +31,9 @@ void cuda_mark_release(CudaQueue *q, const CudaMark *m);
 /* Returns the number of drains without a mark, and forgets them: the mark that the caller records ends them. */
 uint32_t cuda_drains_take(CudaQueue *q);
 
+/* `n` launches are no samples. Returns false when one of them should have been. Needs no lock. */
+bool cuda_sample_skip(CudaQueue *q, uint32_t n);
+
 /* Begins a sample: records the first of a pair of events around the next launch. Takes the lock itself, if it is free.
  * Returns the index of the pair; CUDA_TIMED: no sample. */
 uint32_t cuda_sample_begin(CudaQueue *q, CudaStream stream, uint64_t kind);

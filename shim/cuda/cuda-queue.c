@@ -215,7 +215,8 @@ static void queue_reset(CudaQueue *q) {
         cuda_ride_reset(&q->ride);
         q->gone = q->lost = q->left = false;
         q->seq = q->done_seq = q->marked_seq = q->unknown_seq = q->unmarked_ns = 0;
-        q->n_moving = q->head = q->n_marks = q->n_drains = q->n_ended = q->n_spare = q->to_sample = 0;
+        q->n_moving = q->head = q->n_marks = q->n_drains = q->n_ended = q->n_spare = 0;
+        atomic_store(&q->to_sample, 0);
         memset(q->timed, 0, sizeof(q->timed));
         memset(&q->kinds, 0, sizeof(q->kinds));
         atomic_store(&q->drain_requests, 0);

@@ -74,9 +74,8 @@ typedef struct CudaQueue {
         uint32_t n_moving;               /* launches whose count and number are being changed together */
         uint64_t unknown_seq;            /* the newest launch of unknown time */
         uint32_t head, n_marks, n_spare; /* of `marks` and `spare` */
-        uint32_t to_sample;
-        uint32_t n_rides;     /* that were opened */
-        uint64_t unmarked_ns; /* device time of the launches since the newest mark */
+        uint32_t n_rides;                /* that were opened */
+        uint64_t unmarked_ns;            /* device time of the launches since the newest mark */
 
         _Atomic uint32_t drain_requests; /* to be added to n_drains */
         _Atomic uint32_t n_unsure;       /* launches that may be counted, and are not made: cuda-begun.h */
@@ -90,6 +89,8 @@ typedef struct CudaQueue {
         _Atomic uint32_t grace;
         _Atomic bool keeps_up;        /* the device does launches about as fast as the program makes them */
         _Atomic uint64_t launched_ns; /* about when a launch was last made, if others were in flight */
+
+        _Atomic uint32_t to_sample; /* launches until one is a sample; also written without the lock, one may be lost */
 
         /* Of the control thread's last look. */
         _Atomic uint64_t ride_seen; /* the word of the ride */

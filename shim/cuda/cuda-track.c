@@ -32,6 +32,11 @@ static void queue_complete(CudaQueue *q, uint32_t n, uint64_t sampled_ns, uint32
                 xsched_queue_complete(q->xq, n - n_sampled, 0);
 }
 
+/* It is written under the lock alone, and is an estimate: no order with other members counts. */
+void cuda_track_set_flying(CudaQueue *q, uint64_t ns) {
+        atomic_store_explicit(&q->flying_ns, ns, memory_order_relaxed);
+}
+
 /* Launches of a kind that was never timed have no known length: then nothing is told. */
 void cuda_track_tell(CudaQueue *q) {
         uint64_t ns = q->unknown_seq > q->done_seq ? 0 : atomic_load(&q->flying_ns);
@@ -43,9 +48,9 @@ void cuda_track_tell(CudaQueue *q) {
 /* The newest `n` launches, which were made just now, have got their numbers. */
 void cuda_track_numbered(CudaQueue *q, uint32_t n, uint64_t expected) {
         if (q->seq == q->done_seq + n)
-                atomic_store(&q->since_ns, now_ns());
+                atomic_store_explicit(&q->since_ns, now_ns(), memory_order_relaxed);
+        cuda_track_set_flying(q, atomic_load_explicit(&q->flying_ns, memory_order_relaxed) + expected);
         atomic_fetch_add(&q->in_flight, n);
-        atomic_fetch_add(&q->flying_ns, expected);
         q->unmarked_ns += expected;
 }
 
@@ -65,7 +70,7 @@ static void queue_number_rides(CudaQueue *q) {
         if (!tracked)
                 return;
         cuda_track_numbered(q, n, ns);
-        q->to_sample -= MIN(q->to_sample, n);
+        (void) cuda_sample_skip(q, n);
         cuda_track_tell(q);
 }
 
@@ -104,10 +109,11 @@ static void queue_done(CudaQueue *q, uint64_t complete) {
                 q->unmarked_ns = 0;
                 q->marked_seq = seq;
         }
-        atomic_store(&q->flying_ns, seq == q->seq ? 0 : ns_sub(atomic_load(&q->flying_ns), flown_ns));
-        atomic_store(&q->since_ns, now_ns());
+        cuda_track_set_flying(q, seq == q->seq ? 0 : ns_sub(atomic_load(&q->flying_ns), flown_ns));
+        if (seq < q->seq) /* otherwise the next launch sets it */
+                atomic_store_explicit(&q->since_ns, now_ns(), memory_order_relaxed);
         atomic_fetch_sub(&q->in_flight, n);
-        atomic_store(&q->grace, 0);
+        atomic_store_explicit(&q->grace, 0, memory_order_relaxed);
         cuda_track_tell(q);
         queue_complete(q, n, sampled_ns, n_sampled);
         atomic_signal_fence(memory_order_seq_cst);
@@ -506,6 +512,12 @@ void cuda_wait_begin(CudaStream stream, bool per_thread, const void *frame, Cuda
         cuda_queue_unlock(q);
 }
 
+/* A mark of a sample is read, and a mark's event may be freed. */
+static _noinline_ void queue_done_with_marks(CudaQueue *q, uint64_t complete) {
+        CUDA_WITH_RELAXED_CAPTURE;
+        queue_done(q, complete);
+}
+
 void cuda_wait_end(CudaWait *w, CudaResult result) {
         CudaQueue *q = w->queue;
         if (!q || result != CUDA_RESULT_SUCCESS || cuda_has_ended())
@@ -515,8 +527,9 @@ void cuda_wait_end(CudaWait *w, CudaResult result) {
         if (!CUDA_TRACK_TRY_LOCK(q))
                 return;
         if (q->xq && q->generation == w->generation) {
-                CUDA_WITH_RELAXED_CAPTURE;
-                if (w->seq > q->done_seq)
+                if (w->seq > q->done_seq && q->n_marks > 0)
+                        queue_done_with_marks(q, w->seq);
+                else if (w->seq > q->done_seq)
                         queue_done(q, w->seq);
                 if (w->n_drains > 0 && w->n_drains == q->n_drains)
                         queue_drained(q);

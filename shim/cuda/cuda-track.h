@@ -26,7 +26,10 @@ void cuda_track_unlock(CudaQueue *q);
 /* The newest `n` launches, which were made just now, have got their numbers. Under the lock. */
 void cuda_track_numbered(CudaQueue *q, uint32_t n, uint64_t expected);
 
-/* Tells libxsched the time of the launches in flight. Under the lock. */
+/* The device time of the launches in flight. Under the lock. */
+void cuda_track_set_flying(CudaQueue *q, uint64_t ns);
+
+/* Tells libxsched this time. Under the lock. */
 void cuda_track_tell(CudaQueue *q);
 
 /* A mark was recorded just now. Asks for an earlier one, unless a launch at the bound will, and learns whether the

@@ -6,9 +6,9 @@
  *
  * The layer and the gate are the real ones. The driver and the clock are not (counted-cuda.h), and the control thread's
  * looks are made by this program, between two launches, when they are due. So the figures are the same on each run and
- * on each machine. The program launches without pause, and waits now and then, as that of bench-cuda-launch.py does;
- * the service says what it says while another one is there. valgrind counts the instructions, without those of the
- * driver and the clock. What these take is added up as on an H200.
+ * on each machine. The program launches without pause and waits now and then, or after each launch ("-finish"), as that
+ * of bench-cuda-launch.py does; the service says what it says while another one is there. valgrind counts the
+ * instructions, without those of the driver and the clock. What these take is added up as on an H200.
  *
  *     bench-launch-path-cuda [--check]         --check: fails if a figure is larger than it should be, or if a drain
  *                                              waits for the end of a ride
@@ -40,6 +40,7 @@ typedef struct Load {
         const char *name;
         bool default_stream;
         bool second_stream;                   /* begins later than the first, and then they take turns */
+        bool finish;                          /* each launch is waited for */
         uint32_t kernel_ns[2];                /* in turns */
         uint32_t watch, threshold, budget_us; /* what the service says */
         unsigned most_instructions;           /* that the layer adds to a launch */
@@ -102,6 +103,22 @@ static const Load loads[] = {
                                 .watch = PAGE_WATCH_ALL,
                                 .most_instructions = 230,
                                 .most_ns = 25,
+                },
+                {
+                                .name = "open-finish",
+                                .finish = true,
+                                .kernel_ns = {2000, 2000},
+                                .most_instructions = 540,
+                },
+                {
+                                .name = "watched-finish",
+                                .finish = true,
+                                .kernel_ns = {2000, 2000},
+                                .watch = PAGE_WATCH_COUNTED,
+                                .threshold = 1,
+                                .budget_us = 200,
+                                .most_instructions = 2450,
+                                .most_ns = 200,
                 },
                 /* It does not: the program waits for it. */
                 {
@@ -214,6 +231,8 @@ static void launches(const Program *p, unsigned n_launches) {
                         control_looks();
                 (void) p->launch((CudaFunction) (uintptr_t) p->load->kernel_ns[k % 2], 1, 1, 1, 1, 1, 1, 0,
                                 streams[k >= SECOND_AFTER && k % 2], NULL, NULL);
+                if (p->load->finish)
+                        (void) p->wait(streams[0]);
         }
 }
 
