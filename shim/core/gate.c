@@ -9,7 +9,6 @@
 #include <sys/syscall.h>
 
 #include "common/futex.h"
-#include "common/own-fd.h"
 #include "shim/core/gate-count.h"
 #include "shim/core/gate-private.h"
 #include "shim/core/gate.h"
@@ -26,11 +25,8 @@ static void seat_notify(GateSeat *seat) {
         uint64_t one = 1;
 
         page_mark_dirty(seat->header, seat->index);
-        /* A file of the program's that has this number now is not written to: the control thread may not have looked
-         * since. Not write(): that is a cancellation point. EAGAIN means that the service has enough to read already.
-         */
-        if (own_fd_is(seat->wake, seat->wake_mark))
-                (void) syscall(SYS_write, seat->wake, &one, sizeof(one));
+        /* Not write(): that is a cancellation point. EAGAIN means that the service has enough to read already. */
+        (void) syscall(SYS_write, seat->wake, &one, sizeof(one));
 }
 
 static void seat_unpin(GateSeat *seat) {
@@ -509,7 +505,6 @@ int gate_attach(Gate *g, const Page *page, uint32_t index, int wake) {
         seat->header = page->header;
         seat->index = index;
         seat->wake = wake;
-        seat->wake_mark = own_fd_mark(wake);
         atomic_store_explicit(&seat->escape, 0, memory_order_relaxed);
         gate_fill_slot(g, s);
 

@@ -56,8 +56,7 @@ typedef struct GateSeat {
         _Atomic(PageSlot *) slot; /* NULL: never used */
         PageHeader *header;
         uint32_t index;
-        int wake;                /* eventfd; stays open while the process lives, unless the program closes it */
-        uint64_t wake_mark;      /* own-fd.h */
+        int wake;                /* eventfd; stays open while the process lives */
         _Atomic uint32_t escape; /* 1: detached, no thread waits here any more */
         _Atomic uint64_t users;  /* low half: tracked launches not complete; high half: threads at work here */
 } GateSeat;

@@ -11,7 +11,6 @@
 #include <spawn.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -144,34 +143,6 @@ static void case_fork_with_our_numbers(void) {
                 _exit(0);
         }
         CHECK(wait_for(s, parent) == 0);
-}
-
-/* The program has all of our numbers for a file of its own, and launches before the control thread looks again. */
-static void case_edge_with_our_numbers(void) {
-        FakeScheduler *s = scheduler();
-
-        pid_t pid = fork();
-        if (pid == 0) {
-                bool before[FDS_MAX];
-                struct stat st;
-                FILE *f = tmpfile();
-                CHECK(f);
-                note_fds(before);
-                XschedQueue *q = queue((XschedQueueInfo){});
-                while (xsched_queue_begin(q) != XSCHED_TRACKED)
-                        ;
-                xsched_queue_complete(q, 1, 0);
-                for (int fd = 0; fd < FDS_MAX; fd++)
-                        if (!before[fd] && fcntl(fd, F_GETFD) >= 0)
-                                CHECK(dup2(fileno(f), fd) == fd);
-                CHECK(xsched_queue_begin(q) == XSCHED_TRACKED);
-                xsched_queue_complete(q, 1, 0);
-                CHECK(fstat(fileno(f), &st) == 0 && st.st_size == 0);
-                _exit(0);
-        }
-        CHECK(scheduler_until(s, s->n_clients == 1));
-        page_slot_set_watch(fake_slot(s->clients[0].f, 0), WATCH_ALL);
-        CHECK(wait_for(s, pid) == 0);
 }
 
 /* Sockets that are made one after another have inode numbers next to each other. */
@@ -385,7 +356,6 @@ static const BusCase cases[] = {
                 CASE(fork),
                 CASE(fork_lifeline),
                 CASE(fork_with_our_numbers),
-                CASE(edge_with_our_numbers),
                 CASE(marks_of_neighbours),
                 CASE(sandbox),
                 CASE(sandbox_without_eventfd),
