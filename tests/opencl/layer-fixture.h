@@ -30,6 +30,12 @@ cl_command_queue waiting_queue(cl_command_queue_properties properties);
 void takes(cl_command_queue q, uint64_t ns);
 bool has_tail(cl_command_queue q);
 
+/* The n-th of some kernels. Launches of so many items of each are kinds that do not replace each other, as those of two
+ * addresses do now and then. */
+#define KERNELS_MAX  4U
+#define KERNEL_ITEMS 64U
+cl_kernel kernel_of_own_place(unsigned n);
+
 /* Longer than a queue may rest. */
 void rest(void);
 

@@ -9,10 +9,8 @@
 #include "shim/opencl/opencl-stamps.h"
 #include "shim/opencl/opencl-time.h"
 
-static int kernels[2];
-
-#define KERNEL(n) ((cl_kernel) (void *) &kernels[n])
-#define ITEMS     64
+#define KERNEL(n) kernel_of_own_place(n)
+#define ITEMS     KERNEL_ITEMS
 #define STAMP_NS  (100 * NSEC_PER_USEC)
 #define WAIT_NS   (3 * STAMP_NS)
 

@@ -255,16 +255,15 @@ static void test_alone(void **state) {
 
 /* Launches of two kinds in turns, one in flight. Returns the time that the device was idle, as a part of its work. */
 static double idle_with_lead(uint64_t lead_ns) {
-        static int kernels[2];
         cl_command_queue q = device_open();
-        const size_t items = 64;
+        const size_t items = KERNEL_ITEMS;
 
         device.way_ns = WAY_NS;
         library.lead_ns = lead_ns;
         for (int i = 0; i < 120; i++) {
                 if (i == 40)
                         device.idle_ns = device.busy_ns = device.early_ns = 0;
-                launch_given(q, (cl_kernel) (void *) &kernels[i % 2], &items, i % 2 ? SHORT_NS : 3 * SHORT_NS);
+                launch_given(q, kernel_of_own_place(i % 2), &items, i % 2 ? SHORT_NS : 3 * SHORT_NS);
         }
         double idle = (double) device.idle_ns / (double) device.busy_ns;
         print_message("lead %.0f us: idle for %.1f %%, at most %.1f us early\n", (double) lead_ns / 1e3, 100 * idle,
