@@ -6,6 +6,7 @@
 
 #include <stdatomic.h>
 
+#include "common/signal-mask.h"
 #include "common/time-util.h"
 #include "shim/cuda/cuda-capture.h"
 #include "shim/cuda/cuda-mark.h"
@@ -24,11 +25,35 @@
 #define MARK_EVERY    32U
 #define MARK_EVERY_NS (100 * NSEC_PER_USEC)
 
-static CudaEvent event_new(unsigned flags) {
+static CudaEvent event_new_here(unsigned flags) {
         CudaEvent e = NULL;
 
         if (CUDA_CALL(cuEventCreate, CudaResult(*)(CudaEvent *, unsigned), &e, flags) != CUDA_RESULT_SUCCESS)
                 return NULL;
+        return e;
+}
+
+/* A launch by the handle of a stream may be made while another context is current, or none. */
+static bool is_at_home(const CudaQueue *q) {
+        CudaContext current = NULL;
+
+        return (uintptr_t) q->stream <= CUDA_STREAM_PER_THREAD ||
+                        (CUDA_CALL(cuCtxGetCurrent, CudaResult(*)(CudaContext *), &current) == CUDA_RESULT_SUCCESS &&
+                                        current == q->context);
+}
+
+/* An event belongs to the context in which it is made. The driver refuses to record it in a stream of another one, and
+ * it ends with its context. */
+static CudaEvent event_new(const CudaQueue *q, unsigned flags) {
+        CudaContext popped;
+
+        if (likely(is_at_home(q)))
+                return event_new_here(flags);
+        SIGNALS_BLOCKED;
+        if (CUDA_CALL(cuCtxPushCurrent_v2, CudaResult(*)(CudaContext), q->context) != CUDA_RESULT_SUCCESS)
+                return NULL;
+        CudaEvent e = event_new_here(flags);
+        (void) CUDA_CALL(cuCtxPopCurrent_v2, CudaResult(*)(CudaContext *), &popped);
         return e;
 }
 
@@ -66,7 +91,7 @@ bool cuda_mark_record(CudaQueue *q, CudaStream stream) {
                 return false;
 
         uint32_t drains = cuda_drains_take(q);
-        CudaEvent e = q->n_spare > 0 ? q->spare[--q->n_spare] : event_new(CUDA_EVENT_DISABLE_TIMING);
+        CudaEvent e = q->n_spare > 0 ? q->spare[--q->n_spare] : event_new(q, CUDA_EVENT_DISABLE_TIMING);
         if (!e)
                 return false;
         if (!event_record(e, stream)) {
@@ -171,9 +196,9 @@ uint32_t cuda_sample_begin(CudaQueue *q, CudaStream stream, uint64_t kind) {
         if (found < CUDA_TIMED) {
                 CudaTimed *t = &q->timed[found];
                 if (!t->begin)
-                        t->begin = event_new(0);
+                        t->begin = event_new(q, 0);
                 if (t->begin && !t->end)
-                        t->end = event_new(0);
+                        t->end = event_new(q, 0);
                 t->used = t->end && event_record(t->begin, stream);
                 if (!t->used)
                         found = CUDA_TIMED;

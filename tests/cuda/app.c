@@ -442,6 +442,7 @@ typedef struct AppCase {
 static const AppCase cases[] = {
                 {"cancelled", case_cancelled}, /* the first launch */
                 {"streams", case_streams},
+                {"elsewhere", case_elsewhere},
                 {"defaults", case_defaults},
                 {"threads", case_threads},
                 {"captures", case_captures},

@@ -66,6 +66,9 @@ void wait_at_host(void *userdata); /* a semaphore */
 /* app-behind.c */
 void case_behind(void);
 
+/* app-elsewhere.c */
+void case_elsewhere(void);
+
 /* app-captures.c */
 void case_capture_cost(void); /* where it is asked for: the layer's number, as above */
 void case_captures(void);

@@ -104,7 +104,8 @@ int cuGetProcAddress_v2(const char *name, void **ret, int version, uint64_t flag
 unsigned long fake_cuda_launches(void);
 unsigned long fake_cuda_captured(void);
 
-/* Events that there are, and calls about streams of green contexts that were destroyed and events of ended contexts. */
+/* Events that there are, and calls about streams of green contexts that were destroyed, events of ended contexts, and
+ * events in streams of others. */
 unsigned long fake_cuda_events(void);
 unsigned long fake_cuda_dead_calls(void);
 

@@ -103,7 +103,13 @@ API int cuEventRecord(Event *e, FakeStream handle) {
         pthread_mutex_unlock(&fake_lock);
         if (gone)
                 return CONTEXT_IS_DESTROYED;
-        return fake_submit(fake_stream_of(handle, false), (Op){.kind = OP_RECORD, .event = e});
+        Stream *s = fake_stream_of(handle, false);
+        USE(s);
+        if (e->context != (s->context->is_green ? fake_primary(s->context->device) : s->context)) {
+                atomic_fetch_add(&fake_n_dead_calls, 1);
+                return INVALID_HANDLE;
+        }
+        return fake_submit(s, (Op){.kind = OP_RECORD, .event = e});
 }
 
 API int cuEventQuery(Event *e) {
