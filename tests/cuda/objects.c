@@ -4,12 +4,16 @@
  * Objects that programs use on a CUDA device beside kernels: graphs with nodes of several kinds, memory and events of
  * two processes
  *
- * cuda-objects graph|conditional|ipc: says "ready", works in rounds until its standard input ends, and compares the
- * results with those of the CPU: prints "N right", or fails. "left out: WHY" where the driver has no such thing.
+ * cuda-objects graph|conditional|ipc|values|pool|elsewhere: says "ready", works in rounds until its standard input
+ * ends, and compares the results with those of the CPU: prints "N right", or fails. "left out: WHY" where the driver
+ * has no such thing.
  *
  * graph        what is captured: a copy to the device, a kernel, a host function, a kernel, a copy back
  * conditional  a graph whose body is done where its condition says so, which is by default
  * ipc          a kernel of this process and one of a child take turns on the same memory, by events of both
+ * values       kernels of two streams take turns: each stream waits for a value in memory that the other one writes
+ * pool         memory that is allocated and freed in the order of a stream
+ * elsewhere    launches by the handle of a stream, while another context is current, or none
  */
 
 #include <fcntl.h>
@@ -27,6 +31,9 @@
 #define CONDITION_DEFAULT       1U /* the value that was given counts at each launch */
 #define CAPTURE_RELAXED         2
 #define IPC_LAZY                1U
+#define STREAM_NON_BLOCKING     1U
+#define WAIT_AT_LEAST           0U
+#define OP_WRITE_VALUE_32       2
 #define STATUS_NOT_SUPPORTED    801
 #define STATUS_NO_SUCH_FUNCTION 500
 
@@ -292,6 +299,110 @@ static void case_ipc_child(Pipe p) {
         CUDA_CHECK(cuda.wait(cuda_stream));
 }
 
+/* --- one process --- */
+
+typedef struct MemoryOp {
+        int op;
+        CudaMemory at;
+        uint64_t value;
+        unsigned flags;
+        uint64_t rest[2];
+} MemoryOp;
+
+_Static_assert(sizeof(MemoryOp) == 48, "CUstreamBatchMemOpParams");
+
+static void *stream_new(void) {
+        void *s;
+
+        DO(cuStreamCreate, (void **, unsigned), &s, STREAM_NON_BLOCKING);
+        return s;
+}
+
+static CudaMemory zeros(void) {
+        CudaMemory m = cuda_put(NULL, N);
+
+        DO(cuMemsetD8Async, (CudaMemory, unsigned char, size_t, void *), m, 0, N * sizeof(uint32_t), cuda_stream);
+        CUDA_CHECK(cuda.wait(cuda_stream));
+        return m;
+}
+
+/* Behind the other stream's kernel: the device waits for a value, and not this thread. */
+static void kernel_between(void *stream, CudaMemory wait_at, uint32_t value, CudaMemory m, unsigned a, unsigned b) {
+        cuda_stream = stream;
+        DO(cuStreamWaitValue32_v2, (void *, CudaMemory, uint32_t, unsigned), stream, wait_at, value, WAIT_AT_LEAST);
+        cuda_scale(m, N, a, b);
+}
+
+static void case_values(void) {
+        void *first = cuda_stream, *second = stream_new();
+        uint32_t rounds = 0, *have = host_memory(), want = 0;
+        CudaMemory m = zeros(), done = zeros();
+
+        CudaStatus r = CALL(cuStreamWriteValue32_v2, (void *, CudaMemory, uint32_t, unsigned), first, done, 0, 0);
+        if (r == STATUS_NO_SUCH_FUNCTION || r == STATUS_NOT_SUPPORTED)
+                left_out("the driver's streams have no values");
+        CUDA_CHECK(r);
+        begin();
+        for (; goes_on(); rounds++) {
+                kernel_between(first, done + sizeof(uint32_t), rounds, m, 3, 1);
+                DO(cuStreamWriteValue32_v2, (void *, CudaMemory, uint32_t, unsigned), first, done, rounds + 1, 0);
+                kernel_between(second, done, rounds + 1, m, 5, 2);
+                MemoryOp op = {.op = OP_WRITE_VALUE_32, .at = done + sizeof(uint32_t), .value = rounds + 1};
+                DO(cuStreamBatchMemOp_v2, (void *, unsigned, MemoryOp *, unsigned), second, 1, &op, 0);
+                want = 5 * (3 * want + 1) + 2;
+                if (rounds % 8 == 7)
+                        CUDA_CHECK(cuda.wait(second));
+        }
+        cuda_get(have, m, N);
+        end(have, want, rounds);
+}
+
+static void case_pool(void) {
+        uint32_t rounds = 0, *have = host_memory(), want = 0;
+        CudaMemory m = zeros(), p;
+
+        CudaStatus r = CALL(cuMemAllocAsync, (CudaMemory *, size_t, void *), &p, N * sizeof(uint32_t), cuda_stream);
+        if (r == STATUS_NO_SUCH_FUNCTION || r == STATUS_NOT_SUPPORTED)
+                left_out("the driver has no pools of memory");
+        CUDA_CHECK(r);
+        begin();
+        for (; goes_on(); rounds++) {
+                DO(cuMemcpyDtoDAsync_v2, (CudaMemory, CudaMemory, size_t, void *), p, m, N * sizeof(uint32_t),
+                                cuda_stream);
+                cuda_scale(p, N, 3, 1);
+                DO(cuMemcpyDtoDAsync_v2, (CudaMemory, CudaMemory, size_t, void *), m, p, N * sizeof(uint32_t),
+                                cuda_stream);
+                DO(cuMemFreeAsync, (CudaMemory, void *), p, cuda_stream);
+                DO(cuMemAllocAsync, (CudaMemory *, size_t, void *), &p, N * sizeof(uint32_t), cuda_stream);
+                want = 3 * want + 1;
+                if (rounds % 8 == 7)
+                        CUDA_CHECK(cuda.wait(cuda_stream));
+        }
+        cuda_get(have, m, N);
+        end(have, want, rounds);
+}
+
+static void case_elsewhere(void) {
+        uint32_t rounds = 0, *have = host_memory(), want = 0;
+        CudaMemory m = zeros();
+        void *other;
+        int device;
+
+        CUDA_CHECK(cuda.device_get(&device, 0));
+        DO(cuCtxCreate_v2, (void **, unsigned, int), &other, 0, device);
+        begin();
+        for (; goes_on(); rounds++) {
+                CUDA_CHECK(cuda.set_current(rounds % 64 < 32 ? other : NULL));
+                cuda_scale(m, N, 3, 1);
+                want = 3 * want + 1;
+                if (rounds % 8 == 7)
+                        CUDA_CHECK(cuda.wait(cuda_stream));
+        }
+        CUDA_CHECK(cuda.set_current(cuda_context));
+        cuda_get(have, m, N);
+        end(have, want, rounds);
+}
+
 int main(int argc, char *argv[]) {
         const char *what = argc > 1 ? argv[1] : "";
 
@@ -302,9 +413,15 @@ int main(int argc, char *argv[]) {
                 case_conditional();
         else if (streq(what, "ipc"))
                 case_ipc();
+        else if (streq(what, "values"))
+                case_values();
+        else if (streq(what, "pool"))
+                case_pool();
+        else if (streq(what, "elsewhere"))
+                case_elsewhere();
         else if (streq(what, "ipc-child") && argc > 3)
                 case_ipc_child((Pipe){.in = atoi(argv[2]), .out = atoi(argv[3])});
         else
-                cuda_die("usage: graph|conditional|ipc");
+                cuda_die("usage: graph|conditional|ipc|values|pool|elsewhere");
         return EXIT_SUCCESS;
 }

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Runs graphs with copies, host functions and conditions, and memory and events that two processes share, under holds
-at random moments at both levels: prints a line for each, and fails if a result is wrong or a program does not end.
+"""Runs the cases of cuda-objects under holds at random moments at both levels: graphs with copies, host functions and
+conditions, memory and events that two processes share, streams that wait for values, memory of pools, and launches
+while another context is current. Prints a line for each, and fails if a result is wrong or a program does not end.
 
 objects.py [--program=FILE] [--holds=N] [--layer=FILE]        inside of xsched-session
 """
@@ -16,7 +17,7 @@ import time
 
 from holds import HERE, LAYER, WAYS, Holder, environment
 
-CASES = ("graph", "conditional", "ipc")
+CASES = ("graph", "conditional", "ipc", "values", "pool", "elsewhere")
 SECONDS = 60
 LEVELS = {"gate": "level=1/1", "stop": "level=3/3"}
 
