@@ -51,7 +51,8 @@ typedef struct Test {
 extern Test t;
 
 void test_open(void);
-void test_close(void); /* writes the library's counters to the file that TEST_COUNTERS names */
+bool test_has_waited(void); /* a launch has waited at the gate */
+void test_close(void);      /* writes the library's counters to the file that TEST_COUNTERS names */
 
 /* In order: CL_QUEUE_* bits, or 0. */
 cl_command_queue queue_make(cl_command_queue_properties properties);

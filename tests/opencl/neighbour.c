@@ -3,7 +3,7 @@
 /*
  * A neighbour: keeps the device busy until its standard input ends, and checks what it computed
  *
- * Says "ready" once its first kernel has run.
+ * Says "ready" once its first kernel has run, and "waited" once a launch has waited at the gate.
  */
 
 #include <poll.h>
@@ -19,8 +19,14 @@ static bool input_ended(void) {
         return poll(&p, 1, 0) != 0;
 }
 
+static void say(const char *word) {
+        (void) puts(word);
+        (void) fflush(stdout);
+}
+
 int main(void) {
         cl_int expected = 0;
+        bool waited = false;
 
         test_open();
         cl_command_queue q = queue_make(0);
@@ -32,10 +38,10 @@ int main(void) {
                                 expected = step(expected, k);
                 }
                 buffer_expect(q, a, expected);
-                if (first) {
-                        (void) puts("ready");
-                        (void) fflush(stdout);
-                }
+                if (first)
+                        say("ready");
+                if (!waited && (waited = test_has_waited()))
+                        say("waited");
         }
         CHECK_CL(clReleaseMemObject(a));
         CHECK_CL(clReleaseCommandQueue(q));

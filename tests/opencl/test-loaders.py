@@ -213,36 +213,21 @@ class Inside:
         rows = json.loads(p.stdout)
         return {r["check"]: r["state"] for r in rows}, p.returncode, " ".join(r["detail"] for r in rows)
 
-    def clients(self, programs):
-        """Returns the service's clients for these programs, once all are registered."""
-        while True:
-            p = subprocess.run(
-                [XSCHEDCTL, "list-clients", "--json=short"],
-                env=environment(self.bus),
-                stdout=subprocess.PIPE,
-                text=True,
-                check=True,
-            )
-            found = [c for c in json.loads(p.stdout) if c["pid"] in [q.pid for q in programs]]
-            assert all(q.poll() is None for q in programs)
-            if len(found) == len(programs):
-                return found
-
     def scheduled(self):
-        """Runs two programs beside each other until both have been held."""
+        """Runs two programs beside each other until a launch of each has waited. What the service counts as held does
+        not tell of that: a queue is held with launches in flight, too, which may be from before it was watched."""
         with tempfile.TemporaryDirectory() as folder:
             names = [os.path.join(folder, str(i)) for i in range(2)]
             both = [
                 self.start(MODES["layer"], {"TEST_COUNTERS": name, "XSCHED_WEIGHT": str(90 + i)})
                 for i, name in enumerate(names)
             ]
-            while any(c["held_usec"] == 0 for c in self.clients(both)):
-                pass
+            for p in both:
+                assert p.stdout.readline() == "waited\n"
             for p in both:
                 self.end(p)
             counters = [read_numbers(name) for name in names]
-            assert all(c["launches"] > 0 and c["tracked"] > 0 for c in counters), counters
-            assert sum(c["waited"] for c in counters) > 0, counters
+            assert all(c["launches"] > 0 and c["tracked"] > 0 and c["waited"] > 0 for c in counters), counters
 
     def check_(self):
         if not Loaders.root:  # xschedctl itself runs with this machine's loader
