@@ -40,7 +40,8 @@ class Program:
         self.queue = None
 
     def run(self, begin, end):
-        """Returns the device's (mean, median) in us of the launches that were complete between the two times."""
+        """Returns the device's (mean, median) in us of the launches that were complete between the two times; (0, 0):
+        none was."""
         self.process.stdin.write(f"{begin} {end}\n")
         mean, median, _ = map(int, self.process.stdout.readline().split())
         return mean / 1000, median / 1000
@@ -85,7 +86,7 @@ def measure(programs, seconds):
         time.sleep(LOOK)
     for t in threads:
         t.join()
-    if min(map(len, seen)) < LOOKS_MIN:
+    if min(map(len, seen)) < LOOKS_MIN or not all(mean for mean, _ in said):
         return measure(programs, seconds)
     return [
         {"how": p.kind[0], "usec": p.kind[1], "mean": mean, "median": median, "seen": statistics.median(looks)}
