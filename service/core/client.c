@@ -15,7 +15,6 @@
 
 #include "claim.h"
 #include "crowd.h"
-#include "follow.h"
 #include "gone.h"
 #include "job.h"
 #include "ladder.h"
@@ -149,7 +148,6 @@ Client *client_free(Client *c) {
                 walks_forget(m, WALK_CLIENTS, c);
                 HASH_DEL(m->clients, c);
                 client_lost(m, c);
-                follow_clients_changed(m);
         }
         if (c->user) {
                 uid_t user = c->user->uid; /* the User is freed with the last object that counts in it */
@@ -256,7 +254,6 @@ static int client_link(Client *c) {
         if (r < 0)
                 return r;
         HASH_ADD(hh, m->clients, id, sizeof(c->id), c);
-        follow_clients_changed(m);
         turn_look(m);
         observers_client_added(c);
         return 0;

@@ -13,6 +13,7 @@
 #include "client.h"
 #include "follow.h"
 #include "manager-degraded.h"
+#include "observer.h"
 #include "service/base/log.h"
 #include "user.h"
 
@@ -152,12 +153,21 @@ static void follow_end(Follow *f) {
         cgroup_watch_stop(f->watch);
 }
 
-void follow_clients_changed(Manager *m) {
-        if (!m->clients)
+static void on_client_added(Client *c, void *userdata) {
+        int r = follow_begin(userdata);
+        if (r < 0 && r != -ENOENT)
+                log_warning_errno(r, "Processes that change their cgroup cannot be followed: %m");
+}
+
+static void on_client_removed(Client *c, void *userdata) {
+        Manager *m = userdata;
+
+        if (HASH_COUNT(m->clients) == 1) /* the last one: it is still in the table */
                 follow_end(m->follow);
-        else if (!m->stopping) {
-                int r = follow_begin(m);
-                if (r < 0 && r != -ENOENT)
-                        log_warning_errno(r, "Processes that change their cgroup cannot be followed: %m");
-        }
+}
+
+int follow_attach(Manager *m) {
+        static const ObserverOps ops = {.client_added = on_client_added, .client_removed = on_client_removed};
+
+        return observer_add(m, &ops, m);
 }

@@ -14,6 +14,8 @@
 
 #include "manager.h"
 
-/* Called after a client came or went. */
-void follow_clients_changed(Manager *m);
+/* Observes the clients until the manager ends. Call it before any other observer is added: a new client is followed
+ * before the others are told of it. */
+int follow_attach(Manager *m);
+
 Follow *follow_free(Follow *f); /* freed last: see cgroup-watch.h */

@@ -69,6 +69,8 @@ int manager_new(Config *config, Manager **ret) {
         if (r >= 0)
                 r = lease_init(m);
         if (r >= 0)
+                r = follow_attach(m);
+        if (r >= 0)
                 r = recorder_new(m, &m->recorder);
         if (r < 0)
                 return r;

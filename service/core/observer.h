@@ -6,8 +6,8 @@
  *
  * Objects report each event once, and do not know the observers. An Observer is a const table of functions on the
  * manager's list; any function may be NULL. Observers are told in the order in which they were added, inside of the
- * event. They must not make or free objects. The recorder is one, and each room above the objects has one: enforce,
- * state and bus, in this order.
+ * event. They must not make or free objects. follow and the recorder are observers, and each room above the objects has
+ * one: enforce, state and bus, in this order.
  *
  * At x_added() the object is complete. At x_removed() it is still complete, and in the manager's tables. An observer is
  * not told of objects that are older than itself.
