@@ -39,7 +39,8 @@ static void on_queue_turned(Queue *q, void *userdata) {
 }
 
 static void on_entity_held(Entity *e, bool held, uint64_t now_ns, void *userdata) {
-        overdue_set_held(e, held, now_ns);
+        if (overdue_set_held(e, held, now_ns))
+                freeze_group_changed(e->group, false);
 }
 
 static void on_entity_ready(Entity *e, void *userdata) {
@@ -47,7 +48,8 @@ static void on_entity_ready(Entity *e, void *userdata) {
 }
 
 static void on_entity_reviewed(Entity *e, uint64_t now_ns, void *userdata) {
-        overdue_look(e, now_ns);
+        if (overdue_look(e, now_ns))
+                freeze_group_changed(e->group, false);
 }
 
 static void on_group_removed(Group *g, void *userdata) {
@@ -61,6 +63,8 @@ static void on_group_changed(Group *g, unsigned changes, void *userdata) {
         if (changes & (GROUP_JOINED | GROUP_LEFT | GROUP_SETTLED) ||
                         (changes & GROUP_SUSPENSION && !(changes & GROUP_PARENT)))
                 freeze_group_changed(g, changes & GROUP_JOINED);
+        if (changes & GROUP_FREEZER)
+                halts_reconsider(g->manager);
 }
 
 static void on_turn_ended(Manager *m, void *userdata) {

@@ -12,7 +12,6 @@
 
 #include "cgroup/peer.h"
 #include "freeze.h"
-#include "halt.h"
 #include "overdue.h"
 #include "service/base/log.h"
 #include "service/base/messages.h"
@@ -128,23 +127,24 @@ static int record_read(record_line_t line, void *userdata) {
 
 /* --- what is said --- */
 
-static void tell_groups(const Freezer *f) {
+static void tell_groups(const Freezer *f, unsigned changes) {
         Manager *m = f->manager;
         Group *g, *tmp;
 
         HASH_ITER(hh, m->groups, g, tmp)
                 if (g->kind == GROUP_CGROUP && g->origin && streq_ptr(g->origin->unit, f->unit))
-                        observers_group_changed(g, GROUP_FROZEN);
+                        observers_group_changed(g, changes);
 }
 
 static int freezer_set_state(Freezer *f, FreezerState state) {
-        bool was_frozen = f->state == FREEZER_FROZEN;
+        bool was_frozen = f->state == FREEZER_FROZEN, was_thawed = f->state == FREEZER_THAWED;
 
         log_debug("%s: %s, was %s", f->unit, freezer_state_table[state], freezer_state_table[f->state]);
         f->state = state;
-        if (was_frozen != (state == FREEZER_FROZEN))
-                tell_groups(f);
-        halts_reconsider(f->manager);
+        unsigned changes = (was_frozen != (state == FREEZER_FROZEN) ? GROUP_FROZEN : 0) |
+                        (was_thawed != (state == FREEZER_THAWED) ? GROUP_FREEZER : 0);
+        if (changes != 0)
+                tell_groups(f, changes);
         return record_write(f->manager);
 }
 

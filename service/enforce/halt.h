@@ -26,7 +26,7 @@ typedef struct HaltCgroup HaltCgroup;
 void halt_join(Client *c);
 void halt_leave(Client *c);
 
-/* Called when the service's own freezers have changed. */
+/* Called when freeze_is_ours() has changed for a group. */
 void halts_reconsider(Manager *m);
 
 Halts *halts_free(Halts *h);

@@ -6,7 +6,6 @@
 
 #include <utlist.h>
 
-#include "freeze.h"
 #include "overdue.h"
 #include "privileged.h"
 #include "service/core/ladder.h"
@@ -37,19 +36,19 @@ static void begin_to_look(Entity *e, uint64_t now) {
                 look_at(e, now + interval);
 }
 
-static void set_overdue(Entity *e, bool overdue) {
-        if (e->overdue.is == overdue)
-                return;
+static bool set_overdue(Entity *e, bool overdue) {
+        bool changed = e->overdue.is != overdue;
+
         e->overdue.is = overdue;
-        freeze_group_changed(e->group, false);
+        return changed;
 }
 
-void overdue_set_held(Entity *e, bool held, uint64_t now) {
+bool overdue_set_held(Entity *e, bool held, uint64_t now) {
         e->overdue.look_at = NSEC_INFINITY;
-        if (held)
-                begin_to_look(e, now);
-        else
-                set_overdue(e, false);
+        if (!held)
+                return set_overdue(e, false);
+        begin_to_look(e, now);
+        return false;
 }
 
 void overdue_ready_while_held(Entity *e) {
@@ -65,7 +64,7 @@ void overdue_reconsider(Group *g) {
                         continue;
                 if (look_interval(e) == 0) {
                         e->overdue.look_at = NSEC_INFINITY;
-                        set_overdue(e, false);
+                        e->overdue.is = false;
                 } else if (!e->overdue.is && e->overdue.look_at == NSEC_INFINITY) {
                         begin_to_look(e, now_ns());
                         device_touch(e->device);
@@ -91,16 +90,16 @@ static void look(const Entity *e, bool *ret_busy, uint64_t *ret_launches) {
         }
 }
 
-void overdue_look(Entity *e, uint64_t now) {
+bool overdue_look(Entity *e, uint64_t now) {
         uint64_t interval, launches;
         bool busy;
 
         if (now < e->overdue.look_at)
-                return;
+                return false;
         e->overdue.look_at = NSEC_INFINITY;
         interval = look_interval(e);
         if (interval == 0)
-                return;
+                return false;
         look(e, &busy, &launches);
         bool late = e->overdue.looked && ((busy && e->overdue.busy) || launches > e->overdue.launches);
         bool again = !late && (busy || !e->overdue.looked);
@@ -109,7 +108,7 @@ void overdue_look(Entity *e, uint64_t now) {
         e->overdue.launches = launches;
         if (again)
                 look_at(e, now + interval);
-        set_overdue(e, late);
+        return set_overdue(e, late);
 }
 
 bool group_is_overdue(const Group *g) {

@@ -16,16 +16,16 @@
 #include "service/core/client.h"
 
 /* Called when the entity begins to be held, is still held, or is released. Cheap when nothing changed, and where no
- * class freezes. */
-void overdue_set_held(Entity *e, bool held, uint64_t now);
+ * class freezes. Returns whether the entity became overdue, or ceased to be; then freeze_group_changed() is due. */
+bool overdue_set_held(Entity *e, bool held, uint64_t now);
 
 /* Called when a held entity has launches in flight that it did not have before. */
 void overdue_ready_while_held(Entity *e);
 
-/* Called at overdue.look_at; sets the next one. */
-void overdue_look(Entity *e, uint64_t now);
+/* Called at overdue.look_at; sets the next one. Returns as overdue_set_held() does. */
+bool overdue_look(Entity *e, uint64_t now);
 
-/* Called when the group's class, or the class's settings, changed. */
+/* Called when the group's class, or the class's settings, changed; freeze_group_changed() is due in any case. */
 void overdue_reconsider(Group *g);
 
 bool group_is_overdue(const Group *g);

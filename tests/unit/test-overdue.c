@@ -34,9 +34,11 @@ static bool look(Two *t) {
 
         if (at == NSEC_INFINITY)
                 return false;
-        overdue_look(t->l->entity, at - 1);
+        bool was = t->l->entity->overdue.is;
+        assert_false(overdue_look(t->l->entity, at - 1));
         assert_int_equal(t->l->entity->overdue.look_at, at); /* too early */
-        overdue_look(t->l->entity, at);
+        bool changed = overdue_look(t->l->entity, at);
+        assert_int_equal(changed, was != t->l->entity->overdue.is);
         return true;
 }
 
