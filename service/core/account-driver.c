@@ -27,6 +27,7 @@ struct AccountDriver {
         char answer[ANSWER_MAX];
         size_t n_answer;
         Entity *asked_about; /* NULL: no question is open */
+        account_driver_answer_t on_answer;
         uint64_t asked_at;
         bool begins; /* the question comes after a pause: its answer is about the time before */
         bool counts;
@@ -79,7 +80,7 @@ static void take_line(AccountDriver *a, const char *line) {
                 span_us = ran_us = 0;
         a->counts = ran_us > 0 || span_us == 0;
         a->sees_nothing = !a->counts;
-        account_driver_answered(a->device, e, span_us * NSEC_PER_USEC, ran_us * NSEC_PER_USEC);
+        a->on_answer(a->device, e, span_us * NSEC_PER_USEC, ran_us * NSEC_PER_USEC);
 }
 
 static int on_output(sd_event_source *source, int fd, uint32_t revents, void *userdata) {
@@ -187,7 +188,7 @@ static size_t print_pids(const Entity *e, char *buf, size_t size) {
         return n;
 }
 
-void account_driver_ask(Device *d, Entity *e, uint64_t now) {
+void account_driver_ask(Device *d, Entity *e, uint64_t now, account_driver_answer_t answer) {
         char question[GPU_USAGE_PIDS_MAX * 12];
         AccountDriver *a = driver_get(d);
 
@@ -211,6 +212,7 @@ void account_driver_ask(Device *d, Entity *e, uint64_t now) {
         a->begins = ns_sub(now, a->asked_at) > ACCOUNT_DRIVER_PAUSE_NS;
         a->asked_at = now;
         a->asked_about = e;
+        a->on_answer = answer;
 }
 
 bool account_driver_counts(const Device *d) {

@@ -10,7 +10,7 @@
  * sampled meanwhile. So is an entity that the service sees run and the driver does not.
  */
 
-#include "account.h"
+#include "device.h"
 
 #define ACCOUNT_DRIVER_ANSWER_NS (5 * NSEC_PER_SEC)
 #define ACCOUNT_DRIVER_RETRY_NS  (600 * NSEC_PER_SEC)
@@ -18,8 +18,11 @@
 
 typedef struct AccountDriver AccountDriver;
 
-/* Asks how long the entity ran since the last question. account_driver_answered() is called later, or never. */
-void account_driver_ask(Device *d, Entity *e, uint64_t now);
+/* The entity ran `ran_ns` of the last `span_ns`. */
+typedef void (*account_driver_answer_t)(Device *d, Entity *e, uint64_t span_ns, uint64_t ran_ns);
+
+/* Asks how long the entity ran since the last question. `answer` is called later, or never. */
+void account_driver_ask(Device *d, Entity *e, uint64_t now, account_driver_answer_t answer);
 
 /* Whether the last question was answered, and the entity had run. */
 bool account_driver_counts(const Device *d);

@@ -112,6 +112,23 @@ static bool is_cheap(const DeviceAccount *a, uint64_t n_launches, uint64_t now) 
         return cost <= ns_sub(now, a->since) / ACCOUNT_COST_SHARE;
 }
 
+/* The driver's answer. Ignored unless the entity is still the one that is away. */
+static void on_answer(Device *d, Entity *e, uint64_t span_ns, uint64_t ran_ns) {
+        DeviceAccount *a = &d->account;
+        uint64_t now = now_ns();
+
+        if (a->away != e)
+                return;
+        if (span_ns > 0) {
+                estimate_driver(&e->estimate, now, entity_counted(e, now), span_ns, ran_ns);
+                a->source = ACCOUNT_DRIVER;
+        }
+        /* No edges and no answer: look at once whether there is anything to do at all. */
+        if (!account_driver_counts(d))
+                a->at = now;
+        device_touch(d);
+}
+
 static void go_away(Device *d, Entity *e, uint64_t now) {
         DeviceAccount *a = &d->account;
 
@@ -124,7 +141,7 @@ static void go_away(Device *d, Entity *e, uint64_t now) {
         if (entity_accounting(e) == ACCOUNTING_AUTO) {
                 if (e->estimate.part > SEEN_PART)
                         account_driver_seen(d, now);
-                account_driver_ask(d, e, now);
+                account_driver_ask(d, e, now, on_answer);
         }
 }
 
@@ -180,24 +197,8 @@ static bool turn_driver(Device *d, Entity *e, uint64_t now) {
                 return false;
         a->source = ACCOUNT_DRIVER;
         a->at = now + ACCOUNT_DRIVER_NS;
-        account_driver_ask(d, e, now);
+        account_driver_ask(d, e, now, on_answer);
         return true;
-}
-
-void account_driver_answered(Device *d, Entity *e, uint64_t span_ns, uint64_t ran_ns) {
-        DeviceAccount *a = &d->account;
-        uint64_t now = now_ns();
-
-        if (a->away != e)
-                return;
-        if (span_ns > 0) {
-                estimate_driver(&e->estimate, now, entity_counted(e, now), span_ns, ran_ns);
-                a->source = ACCOUNT_DRIVER;
-        }
-        /* No edges and no answer: look at once whether there is anything to do at all. */
-        if (!account_driver_counts(d))
-                a->at = now;
-        device_touch(d);
 }
 
 void account_turn(Device *d, uint64_t now) {

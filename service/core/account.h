@@ -91,10 +91,6 @@ void account_forget(Entity *e, uint64_t now);
 /* Adds the estimate of unwatched time to the policy's counts in `u`. */
 void account_device_usage(Device *d, uint64_t now, PolicyDeviceUsage *u);
 
-/* Called by account-driver.h: the entity ran `ran_ns` of the last `span_ns`. Ignored unless it is still the one that is
- * away. */
-void account_driver_answered(Device *d, Entity *e, uint64_t span_ns, uint64_t ran_ns);
-
 /* How run time is counted: of an entity, and of a group with all groups below it. */
 AccountSource account_entity_source(const Entity *e);
 AccountSource account_group_source(const Group *g);
