@@ -27,6 +27,16 @@
  * the budget is. */
 #define USER_LIGHT_NS (UINT64_C(2) * USER_CPU_COST * NSEC_PER_MSEC)
 
+/* --- the turn of calls --- */
+
+void calls_wake(Calls *c) {
+        (void) sd_event_source_set_enabled(c->turn, SD_EVENT_ON);
+}
+
+void calls_set_urgent(Calls *c, bool urgent) {
+        (void) sd_event_source_set_priority(c->turn, urgent ? PRIORITY_CALLS_DUE : PRIORITY_CALLS);
+}
+
 /* --- users --- */
 
 static CallUser *call_user_get(Calls *c, uid_t uid) {
@@ -120,9 +130,8 @@ void caller_list(Caller *k) {
         DL_APPEND2(k->user->lanes[k->lane].callers, k, lane_prev, lane_next);
         user_list(k->calls, k->user, k->lane);
         if (k->lane == LANE_GUESTS && call_user_is_light(k->calls, k->user))
-                calls_hurry(k->calls);
-        else
-                calls_wake(k->calls);
+                calls_set_urgent(k->calls, true);
+        calls_wake(k->calls);
 }
 
 static void caller_set_idle(Caller *k, bool idle) {

@@ -103,6 +103,13 @@ struct Calls {
         } last, last_other; /* the user who had the last turn, and the last other user */
 };
 
+/* There is a call to dispatch. */
+void calls_wake(Calls *c);
+
+/* Calls have their turn after the bus was read. If `urgent`, they have it before: when reading has taken as long as the
+ * last turn of calls, and when a guest that used little time lately has a message. */
+void calls_set_urgent(Calls *c, bool urgent);
+
 /* Finds or makes the caller. */
 int caller_get(Calls *c, const char *name, Caller **ret);
 

@@ -200,10 +200,6 @@ static uint64_t credit_at(const Calls *c, const CallUser *u, CallLane lane, uint
 
 /* --- turns --- */
 
-void calls_wake(Calls *c) {
-        (void) sd_event_source_set_enabled(c->turn, SD_EVENT_ON);
-}
-
 static uint64_t n_unwritten(const Calls *c) {
         uint64_t n = 0;
 
@@ -335,17 +331,6 @@ static uint64_t serve(Calls *c, CallUser *u, CallLane lane, uint64_t now, uint64
         return now;
 }
 
-/* Calls have their turn after the bus was read. If `urgent`, they have it before: when reading has taken as long as the
- * last turn of calls, and when a guest that used little time lately has a message. */
-static void set_urgent(Calls *c, bool urgent) {
-        (void) sd_event_source_set_priority(c->turn, urgent ? PRIORITY_CALLS_DUE : PRIORITY_CALLS);
-}
-
-void calls_hurry(Calls *c) {
-        set_urgent(c, true);
-        calls_wake(c);
-}
-
 static void wait_until(Calls *c, uint64_t at) {
         (void) sd_event_source_set_enabled(c->turn, SD_EVENT_OFF);
         (void) sd_event_source_set_time(c->timer, at == UINT64_MAX ? UINT64_MAX : DIV_ROUND_UP(at, NSEC_PER_USEC));
@@ -369,7 +354,7 @@ static int on_turn(sd_event_source *s, void *userdata) {
                 (void) sd_event_source_set_enabled(c->turn, SD_EVENT_OFF);
         c->turn_ended_at = now;
         c->turn_took_ns = now - began;
-        set_urgent(c, false);
+        calls_set_urgent(c, false);
         return 0;
 }
 
@@ -463,7 +448,7 @@ static int on_message(sd_bus_message *message, void *userdata, sd_bus_error *err
                 return 0;
         }
         if (now_ns() - c->turn_ended_at >= c->turn_took_ns)
-                set_urgent(c, true);
+                calls_set_urgent(c, true);
         return take_in(c, message, sender, error);
 }
 

@@ -62,10 +62,5 @@ int call_go_on(Manager *m, sd_bus_message *message, const CallWork *work);
 /* Called by a step that sends an answer of `size` bytes. */
 void call_sends(Manager *m, size_t size);
 
-/* calls_wake(): there is a call to dispatch. calls_hurry(): it is to be dispatched before more messages are read from
- * the bus. */
-void calls_wake(Calls *c);
-void calls_hurry(Calls *c);
-
 /* Called by a guest's filter, within its turn: answers the call, or queues it. Returns the filter's result. */
 int caller_answer(Caller *k, sd_bus_message *message, sd_bus_error *error);
