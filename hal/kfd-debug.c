@@ -15,10 +15,27 @@
 #define RUNTIME_ENABLED 1U
 #define REFUSED         (KFD_DBG_QUEUE_INVALID | KFD_DBG_QUEUE_ERROR)
 
+/* More interruptions of one call than signals cause. */
+#define INTERRUPTS_MAX 100U
+
+/* As ioctl(), but returns a negative errno, and repeats an interrupted call. */
+static int debug_ioctl(const KfdTarget *t, unsigned long request, void *arg) {
+        PROTECT_ERRNO;
+
+        for (unsigned i = 0; i < INTERRUPTS_MAX; i++) {
+                int r = t->sys->ioctl(t->device, request, arg);
+                if (r >= 0)
+                        return r;
+                if (errno != EINTR && errno != EAGAIN)
+                        return errno == ENOTTY ? -ENOSYS : negative_errno();
+        }
+        return -EINTR;
+}
+
 static int debug_call(const KfdTarget *t, KfdDbgTrapOp op, KfdDbgTrap *a) {
         a->pid = (uint32_t) t->pid;
         a->op = op;
-        return kfd_target_ioctl(t, KFD_IOC_DBG_TRAP, a);
+        return debug_ioctl(t, KFD_IOC_DBG_TRAP, a);
 }
 
 static int debug_open(KfdTarget *t) {
@@ -30,7 +47,7 @@ static int debug_open(KfdTarget *t) {
         t->device = t->sys->open_own();
         if (t->device < 0)
                 return t->device;
-        int r = kfd_target_ioctl(t, KFD_IOC_GET_VERSION, &v);
+        int r = debug_ioctl(t, KFD_IOC_GET_VERSION, &v);
         if (r < 0)
                 return r;
         if (v.major != KFD_API_MAJOR || v.minor < KFD_API_DBG_TRAP)

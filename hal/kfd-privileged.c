@@ -12,9 +12,6 @@
 #include "kfd-criu.h"
 #include "kfd-debug.h"
 
-/* More interruptions of one call than signals cause. */
-#define INTERRUPTS_MAX 100U
-
 #define STACK_SIZE ((size_t) 64 * 1024)
 
 const char *kfd_privileged_explain(int error) {
@@ -50,19 +47,6 @@ const char *kfd_privileged_explain(int error) {
         default:
                 return error < 0 ? strerror(-error) : "no error";
         }
-}
-
-int kfd_target_ioctl(const KfdTarget *t, unsigned long request, void *arg) {
-        PROTECT_ERRNO;
-
-        for (unsigned i = 0; i < INTERRUPTS_MAX; i++) {
-                int r = t->sys->ioctl(t->device, request, arg);
-                if (r >= 0)
-                        return r;
-                if (errno != EINTR && errno != EAGAIN)
-                        return errno == ENOTTY ? -ENOSYS : negative_errno();
-        }
-        return -EINTR;
 }
 
 /* --- tracing --- */

@@ -133,8 +133,5 @@ int kfd_target_undo(KfdTarget *t);
 int kfd_target_suspend(KfdTarget *t, uint32_t *ids, uint32_t n);
 int kfd_target_resume(KfdTarget *t, uint32_t *ids, uint32_t n);
 
-/* As ioctl(), but returns a negative errno, and repeats an interrupted call. */
-int kfd_target_ioctl(const KfdTarget *t, unsigned long request, void *arg);
-
 /* Returns a sentence for people about an error of these functions. Never NULL. */
 const char *kfd_privileged_explain(int error);
