@@ -10,7 +10,7 @@
 
 #include "common/macro.h"
 #include "tools/shared/ctl-bus.h"
-#include "tools/xschedctl/xschedctl-check.h"
+#include "tools/xschedctl/xschedctl-check-findings.h"
 #include "tools/xschedctl/xschedctl-waits.h"
 
 static bool is_of(const Object *queue, const Object *client) {

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 
 #include "tools/shared/object.h"
-#include "tools/xschedctl/xschedctl-check.h"
+#include "tools/xschedctl/xschedctl-check-findings.h"
 
 /* Whether xschedctl register has made it a client: it has no shim, and is not to have any. */
 bool client_is_registered_only(const Snapshot *s, const Object *client);

@@ -10,7 +10,7 @@
 #include "common/parse-util.h"
 #include "common/shim-list.h"
 #include "tools/shared/shim-env.h"
-#include "tools/xschedctl/xschedctl-check.h"
+#include "tools/xschedctl/xschedctl-check-findings.h"
 #include "xschedctl-check-runtimes.h"
 
 #define MPS_DIRECTORY "/tmp/nvidia-mps"

@@ -5,7 +5,7 @@
  * check: the runtimes of a process, and the layers in front of them
  */
 
-#include "xschedctl-check.h"
+#include "xschedctl-check-findings.h"
 
 /* Names the runtimes that the process has loaded, whether xsched is in front of each, and which other libraries are. */
 void check_runtimes(Check *k, const char *maps);

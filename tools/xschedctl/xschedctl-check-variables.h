@@ -5,7 +5,7 @@
  * check: variables of the environment whose values are ignored
  */
 
-#include "tools/xschedctl/xschedctl-check.h"
+#include "tools/xschedctl/xschedctl-check-findings.h"
 
 /* Those that libxsched reads; the layer for CUDA has some of its own. */
 void check_variables(Check *k);

@@ -27,11 +27,11 @@
 #include "tools/shared/ctl-bus.h"
 #include "tools/shared/shim-env.h"
 #include "tools/shared/table.h"
-#include "tools/xschedctl/xschedctl-check.h"
 #include "tools/xschedctl/xschedctl-target.h"
 #include "tools/xschedctl/xschedctl-waits.h"
 #include "tools/xschedctl/xschedctl.h"
 #include "xschedctl-check-client.h"
+#include "xschedctl-check-findings.h"
 #include "xschedctl-check-runtimes.h"
 #include "xschedctl-check-variables.h"
 #include "xschedctl-host.h"
@@ -39,84 +39,6 @@
 #define LOADER_NAME "libOpenCL.so.1"
 #define TRY_SECONDS 30
 #define MARK        "/memfd:" OPENCL_MARK
-
-void check_add(Check *k, const char *what, CheckState state, const char *format, ...) {
-        static const char *const states[] = {"ok", "warning", "failed"};
-        Value *cells = table_add(&k->table, TABLE_NO_PARENT);
-        char *detail = NULL;
-        va_list ap;
-
-        va_start(ap, format);
-        if (vasprintf(&detail, format, ap) < 0)
-                detail = NULL;
-        va_end(ap);
-        if (cells) {
-                cells[0] = value_string(what);
-                cells[1] = value_string(states[state]);
-                cells[2] = value_string(detail);
-        }
-        free(detail);
-        k->failed |= state == CHECK_FAILED;
-}
-
-/* --- files of the process --- */
-
-static int read_proc(const char *pid, const char *file, char **ret, size_t *ret_size) {
-        _cleanup_free_ char *path = NULL, *text = NULL;
-        size_t size = 0, n;
-        char buf[4096];
-        FILE *in, *out;
-
-        if (asprintf(&path, "/proc/%s/%s", pid, file) < 0)
-                return -ENOMEM;
-        in = fopen(path, "re");
-        if (!in)
-                return negative_errno();
-        out = open_memstream(&text, &size);
-        if (out)
-                while ((n = fread(buf, 1, sizeof(buf), in)) > 0)
-                        (void) fwrite(buf, 1, n, out);
-        (void) fclose(in);
-        if (!out || fclose(out) != 0)
-                return -ENOMEM;
-        *ret = TAKE_PTR(text);
-        *ret_size = size;
-        return 0;
-}
-
-int check_get_variable(const Check *k, const char *name, char **ret) {
-        _cleanup_free_ char *environ_text = NULL;
-        const char *value = NULL;
-        size_t size = 0, n = strlen(name);
-        int r;
-
-        if (!k->pid)
-                value = getenv(name);
-        else {
-                r = read_proc(k->pid, "environ", &environ_text, &size);
-                if (r < 0)
-                        return r;
-                for (const char *p = environ_text; p && p < environ_text + size; p += strlen(p) + 1)
-                        if (strncmp(p, name, n) == 0 && p[n] == '=')
-                                value = p + n + 1;
-        }
-        *ret = value ? strdup(value) : NULL;
-        return value && !*ret ? -ENOMEM : 0;
-}
-
-char *check_find_mapped(const char *maps, const char *name) {
-        for (const char *p = maps; p && (p = strstr(p, name)); p++) {
-                const char *line = p, *slash;
-                size_t n = strcspn(p, "\n");
-
-                while (line > maps && line[-1] != '\n')
-                        line--;
-                slash = memchr(line, '/', (size_t) (p - line));
-                if (slash && p[-1] == '/' && !startswith(slash, "/memfd:")) /* such a name may tell of a file */
-                        return strndup(slash, (size_t) (p - slash) + n);
-        }
-        return NULL;
-}
 
 /* --- libraries --- */
 
@@ -143,7 +65,7 @@ static void start_loader(void *loader, LibraryReport *report) {
                 (void) dup2(null, STDERR_FILENO);
         }
         report->has_platforms = get_platforms(0, NULL, &n) == 0 && n > 0;
-        report->in_force = read_proc("self", "maps", &maps, &size) >= 0 && maps && strstr(maps, MARK);
+        report->in_force = check_read_proc("self", "maps", &maps, &size) >= 0 && maps && strstr(maps, MARK);
 }
 
 /* Loads a library in a child that reports over a pipe, and starts it where it is the loader. A child that dies reports
@@ -371,7 +293,7 @@ static bool is_secure(const char *pid) {
         const unsigned long *auxv;
         size_t size = 0;
 
-        if (read_proc(pid, "auxv", &text, &size) < 0)
+        if (check_read_proc(pid, "auxv", &text, &size) < 0)
                 return false;
         auxv = (const unsigned long *) text;
         for (size_t i = 0; i + 1 < size / sizeof(*auxv); i += 2)
@@ -390,7 +312,7 @@ static void check_mapped(Check *k, bool preload) {
         size_t size;
         int r;
 
-        r = read_proc(k->pid, "maps", &maps, &size);
+        r = check_read_proc(k->pid, "maps", &maps, &size);
         if (r < 0) {
                 check_add(k, "process", CHECK_WARNING, "what it has loaded cannot be seen: %s", strerror(-r));
                 return;

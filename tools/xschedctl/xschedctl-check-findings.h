@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The steps of check: what they find, line by line
+ * check: what its steps find, line by line; and the files of the process in which they look
  */
 
 #include "tools/shared/ctl.h"
@@ -28,6 +28,9 @@ typedef struct Check {
 } Check;
 
 void check_add(Check *k, const char *what, CheckState state, const char *format, ...) _printf_(4, 5);
+
+/* Reads a file of a process in /proc as a new string; `pid` may be "self". */
+int check_read_proc(const char *pid, const char *file, char **ret, size_t *ret_size);
 
 /* Gets a variable of the checked process: a new string in *ret; NULL when it is not set. */
 int check_get_variable(const Check *k, const char *name, char **ret);
