@@ -76,10 +76,6 @@ static int append_client(Client *c) {
         _cleanup_json_ json_object *record = json_object_new_object();
         json_object *o = json_object_new_object();
 
-        if (!record) {
-                json_object_put(o);
-                return -ENOMEM;
-        }
         JSON_TRY(json_add(record, "client", o));
         JSON_TRY(fill_client(c, o));
         return ledger_append(&c->meta, record);
@@ -89,10 +85,6 @@ static int append_queue(Queue *q) {
         _cleanup_json_ json_object *record = json_object_new_object();
         json_object *o = json_object_new_object();
 
-        if (!record) {
-                json_object_put(o);
-                return -ENOMEM;
-        }
         JSON_TRY(json_add(record, "queue", o));
         JSON_TRY(fill_queue(q, o));
         return ledger_append(&q->client->meta, record);

@@ -90,10 +90,6 @@ static int append_job(Job *j) {
         _cleanup_json_ json_object *record = json_object_new_object();
         json_object *o = json_object_new_object();
 
-        if (!record) {
-                json_object_put(o);
-                return -ENOMEM;
-        }
         JSON_TRY(json_add(record, "job", o));
         JSON_TRY(fill_job(j, o));
         return ledger_append(&j->manager->state, record);
@@ -103,10 +99,6 @@ static int append_group(Group *g) {
         _cleanup_json_ json_object *record = json_object_new_object();
         json_object *o = json_object_new_object();
 
-        if (!record) {
-                json_object_put(o);
-                return -ENOMEM;
-        }
         JSON_TRY(json_add(record, "group", o));
         JSON_TRY(fill_group(g, o));
         return ledger_append(&g->manager->state, record);
