@@ -29,3 +29,16 @@ int library_open(const char *const *sonames, const LibrarySymbol *symbols, size_
                 *ret_name = *sonames;
         return 0;
 }
+
+const char *library_problem(int error) {
+        switch (error) {
+        case -ENOENT:
+                return "not found";
+        case -ELIBBAD:
+                return "of another kind than known";
+        case -ENODEV:
+                return "does not know this device";
+        default:
+                return "failed";
+        }
+}

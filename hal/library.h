@@ -18,3 +18,6 @@ typedef struct LibrarySymbol {
  * -ELIBBAD: it lacks a symbol. */
 int library_open(const char *const *sonames, const LibrarySymbol *symbols, size_t n_symbols, void *ret,
                 const char **ret_name);
+
+/* Returns words about an error of library_open(), or of what its functions were asked. Never NULL. */
+const char *library_problem(int error);

@@ -66,19 +66,6 @@ static void read_device(const Library *l, void *device, GpuMetrics *m) {
                 m->power_uw = (uint64_t) v * 1000;
 }
 
-static const char *problem(int r) {
-        switch (r) {
-        case -ENOENT:
-                return "not found";
-        case -ELIBBAD:
-                return "of another kind than known";
-        case -ENODEV:
-                return "does not know this device";
-        default:
-                return "failed";
-        }
-}
-
 static int read_library(const PciAddress *a, GpuMetrics *ret) {
         GpuMetrics m = GPU_METRICS_NULL;
         char bus_id[NVML_BUS_ID_MAX];
@@ -105,7 +92,7 @@ int gpu_metrics_read_nvml(const PciAddress *a, GpuMetrics *ret, char ret_source[
         int r = read_library(a, ret);
 
         if (r < 0)
-                (void) snprintf(ret_source, 96, "nvml: %s", problem(r));
+                (void) snprintf(ret_source, 96, "nvml: %s", library_problem(r));
         else
                 (void) snprintf(ret_source, 96, "nvml (" NVML_SONAME ")");
         return r;

@@ -97,19 +97,6 @@ static void read_device(const Library *l, uint32_t device, GpuMetrics *m) {
                 m->power_uw = v;
 }
 
-static const char *problem(int r) {
-        switch (r) {
-        case -ENOENT:
-                return "not found";
-        case -ELIBBAD:
-                return "of another kind than known";
-        case -ENODEV:
-                return "does not know this device";
-        default:
-                return "failed";
-        }
-}
-
 static int read_library(const PciAddress *a, GpuMetrics *ret, const char **ret_name) {
         GpuMetrics m = GPU_METRICS_NULL;
         uint32_t device;
@@ -134,7 +121,7 @@ int gpu_metrics_read_rocm_smi(const PciAddress *a, GpuMetrics *ret, char ret_sou
 
         int r = read_library(a, ret, &name);
         if (r < 0)
-                (void) snprintf(ret_source, 96, "rocm-smi: %s", problem(r));
+                (void) snprintf(ret_source, 96, "rocm-smi: %s", library_problem(r));
         else
                 (void) snprintf(ret_source, 96, "rocm-smi (%s)", name);
         return r;
