@@ -14,6 +14,7 @@
 #include "conf-lines.h"
 #include "conf-parser.h"
 #include "parse-util.h"
+#include "read-text.h"
 #include "time-util.h"
 
 #define FILE_SIZE_MAX (1U << 20)
@@ -273,24 +274,7 @@ static int read_whole(int fd, char **ret, size_t *ret_size) {
         if (st.st_size > FILE_SIZE_MAX)
                 return -EFBIG;
 
-        size_t size = r > 0 ? (size_t) st.st_size : 0, n = 0;
-        _cleanup_free_ char *data = malloc(size + 1);
-        if (!data)
-                return -ENOMEM;
-        while (n < size) {
-                ssize_t k = read(fd, data + n, size - n);
-                if (k < 0 && errno == EINTR)
-                        continue;
-                if (k < 0)
-                        return negative_errno();
-                if (k == 0)
-                        break;
-                n += (size_t) k;
-        }
-        data[n] = '\0';
-        *ret = TAKE_PTR(data);
-        *ret_size = n;
-        return 0;
+        return read_text(fd, r > 0 ? (size_t) st.st_size : 0, ret, ret_size);
 }
 
 int conf_parse_file(const ConfContext *c, const char *path) {

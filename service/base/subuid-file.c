@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <uthash.h>
 
+#include "common/read-text.h"
 #include "common/stream-util.h"
 #include "common/thread-util.h"
 #include "log.h"
@@ -169,9 +170,10 @@ static void add_problem(unsigned line, const char *what, void *userdata) {
 }
 
 /* A file that cannot be read has no lines. O_NONBLOCK, so that a fifo of that name does not block. */
-static int read_text(const char *path, char **ret) {
+static int read_lines(const char *path, char **ret) {
         _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
         struct stat st;
+        size_t size;
 
         if (fd < 0)
                 return negative_errno();
@@ -181,30 +183,14 @@ static int read_text(const char *path, char **ret) {
                 return -EINVAL;
         if (st.st_size > (off_t) FILE_SIZE_MAX)
                 return -EFBIG;
-        size_t size = (size_t) st.st_size, n = 0;
-        _cleanup_free_ char *text = malloc(size + 1);
-        if (!text)
-                return -ENOMEM;
-        while (n < size) {
-                ssize_t more = read(fd, text + n, size - n);
-                if (more < 0 && errno == EINTR)
-                        continue;
-                if (more < 0)
-                        return negative_errno();
-                if (more == 0)
-                        break;
-                n += (size_t) more;
-        }
-        text[n] = '\0';
-        *ret = TAKE_PTR(text);
-        return 0;
+        return read_text(fd, (size_t) st.st_size, ret, &size);
 }
 
 static void reading_do(Reading *r) {
         const SubuidReader reader = {.resolve = resolve, .problem = add_problem, .userdata = r};
         _cleanup_free_ char *text = NULL;
 
-        r->error = read_text(r->path, &text);
+        r->error = read_lines(r->path, &text);
         if (r->error == -ENOENT)
                 r->error = 0;
         if (r->error < 0 || isempty(text))
