@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <sys/eventfd.h>
 #include <sys/syscall.h>
 
 #include "common/macro.h"
@@ -14,7 +15,6 @@
 #include "shim/core/auto-hints.h"
 #include "shim/core/client.h"
 #include "shim/core/complaints.h"
-#include "shim/core/queue.h"
 
 static const char *const xsched_state_table[] = {
                 [XSCHED_STATE_OFF] = "off",
@@ -102,6 +102,20 @@ void client_close_fd(ClientFd which) {
         client_set_fd(which, -EBADF);
 }
 
+int client_renew_kick(void) {
+        if (client_has_fd(CLIENT_FD_KICK))
+                return 0;
+
+        _cleanup_close_ int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        if (fd < 0)
+                return negative_errno();
+        int copy = own_fd_copy(fd);
+        if (copy < 0)
+                return copy;
+        client_set_fd(CLIENT_FD_KICK, copy);
+        return 0;
+}
+
 void client_kick(void) {
         uint64_t one = 1;
         int fd = client_fd(CLIENT_FD_KICK);
@@ -123,18 +137,6 @@ void client_forget(void) {
 
 HintSet *client_hints(void) {
         return &client.hints;
-}
-
-_public_
-int xsched_hint(const char *name, int64_t value) {
-        if (streq_ptr(name, QUEUE_EXPECT))
-                return queue_expect(NULL, value);
-
-        int r = name ? hints_set(&client.hints, name, value) : -EINVAL;
-
-        if (r >= 0)
-                client_kick();
-        return r;
 }
 
 /* --- environment --- */

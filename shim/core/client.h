@@ -57,6 +57,9 @@ void client_close_fd(ClientFd which);
 /* In a child after fork: closes these descriptors and resets everything except environment and hints. */
 void client_forget(void);
 
+/* Makes the eventfd by which the control thread is woken, where there is none. For that thread, or before it starts. */
+int client_renew_kick(void);
+
 /* Wakes the control thread. May be called from any thread and from signal handlers. */
 void client_kick(void);
 

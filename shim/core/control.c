@@ -16,7 +16,6 @@
 #include "shim/core/client.h"
 #include "shim/core/control.h"
 #include "shim/core/look.h"
-#include "shim/core/process.h"
 
 #define UNABLE_MIN_NS  NSEC_PER_SEC
 #define TIMER_SLACK_NS 1000UL /* its timers wait for the ends of kernels; 50 us by default */
@@ -196,7 +195,7 @@ static bool control_keeps_fds(Control *c) {
                 client_debug("xsched: the application has closed descriptors of ours");
                 c->lost = true;
         }
-        (void) process_renew_kick();
+        (void) client_renew_kick();
         return kept;
 }
 

@@ -4,11 +4,8 @@
  * The life of the process: forks, and the control thread
  */
 
-#include <fcntl.h>
-#include <sys/eventfd.h>
-
+#include "shim/core/process.h"
 #include "common/macro.h"
-#include "common/own-fd.h"
 #include "common/signal-mask.h"
 #include "common/thread-util.h"
 #include "common/time-util.h"
@@ -18,7 +15,6 @@
 #include "shim/core/control.h"
 #include "shim/core/gate-private.h"
 #include "shim/core/look.h"
-#include "shim/core/process.h"
 #include "shim/core/queue.h"
 #include "shim/core/why.h"
 
@@ -68,20 +64,6 @@ void process_before_queue(void) {
 
 /* --- the control thread --- */
 
-int process_renew_kick(void) {
-        if (client_has_fd(CLIENT_FD_KICK))
-                return 0;
-
-        _cleanup_close_ int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-        if (fd < 0)
-                return negative_errno();
-        int copy = own_fd_copy(fd);
-        if (copy < 0)
-                return copy;
-        client_set_fd(CLIENT_FD_KICK, copy);
-        return 0;
-}
-
 #define CONTROL_STACK_SIZE   ((size_t) 256 * 1024)
 #define CANNOT_START         "its thread cannot be started"
 #define START_BACKOFF_MIN_NS (100 * NSEC_PER_MSEC)
@@ -111,7 +93,7 @@ static void *control_thread(void *userdata) {
 }
 
 static int process_start_control(void) {
-        int r = process_renew_kick();
+        int r = client_renew_kick();
         if (r < 0)
                 return r;
         _cleanup_free_ Control *c = calloc(1, sizeof(Control));

@@ -4,11 +4,8 @@
 /*
  * The life of the process: a fork makes a new process without a client, and the first queue starts the control thread
  *
- * Thread safety: any threads may call the last two at once.
+ * Thread safety: any threads may call these at once.
  */
-
-/* Makes the eventfd by which the control thread is woken, where there is none. For that thread, or before it starts. */
-int process_renew_kick(void);
 
 /* Called before and after a queue is made: the first notices a fork that ran no handlers, the second starts the control
  * thread. Where that fails, the next queue tries again, and so do launches, less and less often: gate-private.h. */

@@ -16,6 +16,9 @@
 #include "shim/core/local.h"
 #include "shim/core/queue.h"
 
+#define EXPECT          "WillLaunch"
+#define EXPECT_MAX_USEC 2000000
+
 static const char *const queue_state_table[_QUEUE_STATE_MAX] = {
                 [QUEUE_LOOSE] = "loose",
                 [QUEUE_NEW] = "new",
@@ -174,8 +177,10 @@ void queue_hints_due(XschedQueue *q) {
 
 /* --- finding queues, and their hints --- */
 
-int queue_expect(XschedQueue *only, int64_t usec) {
-        if (usec < 0 || usec > QUEUE_EXPECT_MAX_USEC)
+/* The hint "WillLaunch", of one queue or (NULL) of all: the next launch is expected in so many microseconds. Returns 0
+ * or -ERANGE. */
+static int queue_expect(XschedQueue *only, int64_t usec) {
+        if (usec < 0 || usec > EXPECT_MAX_USEC)
                 return -ERANGE;
 
         uint64_t at = now_ns() + (uint64_t) usec * NSEC_PER_USEC;
@@ -189,10 +194,22 @@ int queue_expect(XschedQueue *only, int64_t usec) {
 }
 
 _public_
+int xsched_hint(const char *name, int64_t value) {
+        if (streq_ptr(name, EXPECT))
+                return queue_expect(NULL, value);
+
+        int r = name ? hints_set(client_hints(), name, value) : -EINVAL;
+
+        if (r >= 0)
+                client_kick();
+        return r;
+}
+
+_public_
 int xsched_queue_hint(XschedQueue *q, const char *name, int64_t value) {
         if (!q)
                 return -EINVAL;
-        if (streq_ptr(name, QUEUE_EXPECT))
+        if (streq_ptr(name, EXPECT))
                 return queue_expect(q, value);
 
         int r = name ? hints_set(&q->hints, name, value) : -EINVAL;

@@ -92,12 +92,6 @@ XschedQueue *queue_take_dead(void);
 /* Frees a queue for reuse that has no reference and is in no list of the control thread. */
 void queue_recycle(XschedQueue *q);
 
-/* The hint "WillLaunch", of one queue or (NULL) of all: the next launch is expected in so many microseconds. Returns 0
- * or -ERANGE. */
-#define QUEUE_EXPECT          "WillLaunch"
-#define QUEUE_EXPECT_MAX_USEC 2000000
-int queue_expect(XschedQueue *only, int64_t usec);
-
 /* Returns whether, since the last call, a queue was given a hint, or got the id by which the service can be told. */
 bool queue_take_hints_changed(void);
 void queue_hints_due(XschedQueue *q);

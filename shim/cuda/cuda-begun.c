@@ -8,6 +8,8 @@
 
 #include <stdatomic.h>
 
+#include "shim/cuda/cuda-stack.h"
+
 _Thread_local CudaBegunThread cuda_begun __attribute__((tls_model("initial-exec")));
 
 /* --- launches of which it is not known whether they are counted --- */

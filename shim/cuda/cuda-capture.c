@@ -12,7 +12,7 @@
 #include "common/signal-mask.h"
 #include "shim/cuda/cuda-capture.h"
 #include "shim/cuda/cuda-next.h"
-#include "shim/cuda/cuda-queue.h"
+#include "shim/cuda/cuda-stack.h"
 
 /* Each thread has a per-thread default stream of its own, all by the same handle. */
 typedef struct Origin {

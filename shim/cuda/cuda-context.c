@@ -15,6 +15,7 @@
 #include "shim/cuda/cuda-capture.h"
 #include "shim/cuda/cuda-next.h"
 #include "shim/cuda/cuda-queue.h"
+#include "shim/cuda/cuda-stack.h"
 #include "shim/cuda/cuda-track.h"
 
 #define DEVICES_MAX 64

@@ -8,51 +8,14 @@
 
 #undef _FORTIFY_SOURCE
 
-#include <dlfcn.h>
-#include <stdatomic.h>
-#include <stdlib.h>
 #include <sys/ioctl.h>
-#include <sys/syscall.h>
 
 #include "common/ioctl-arguments.h"
 #include "common/macro.h"
 #include "common/signal-mask.h"
-#include "cuda-ioctl.h"
-#include "shim/cuda/cuda-next.h"
+#include "shim/cuda/cuda-next-ioctl.h"
 #include "shim/cuda/cuda-rm.h"
 #include "shim/cuda/cuda-version.h"
-
-typedef int (*Ioctl)(int fd, unsigned long request, ...);
-
-static int raw_ioctl(int fd, unsigned long request, ...) {
-        return (int) syscall(SYS_ioctl, fd, request, ARGUMENT_BEHIND(request));
-}
-
-/* Finds the function in the next library, in the end libc. */
-static Ioctl next_ioctl(void) {
-        static _Atomic(Ioctl) next;
-        Ioctl f = atomic_load_explicit(&next, memory_order_acquire);
-
-        if (unlikely(!f)) {
-                PROTECT_ERRNO;
-                CudaDlsym lookup = cuda_real_dlsym();
-                f = lookup ? (Ioctl) (uintptr_t) lookup(RTLD_NEXT, "ioctl") : NULL;
-                f = f ?: raw_ioctl;
-                atomic_store_explicit(&next, f, memory_order_release);
-        }
-        return f;
-}
-
-/* The first call may be in a signal handler, where dlsym() must not be called. */
-__attribute__((constructor)) static void resolve(void) {
-        (void) next_ioctl();
-}
-
-int cuda_next_ioctl(int fd, unsigned long request, ...) {
-        return next_ioctl()(fd, request, ARGUMENT_BEHIND(request));
-}
-
-/* --- the driver's calls --- */
 
 /* A call of the driver: its number, and the size and the place of its parameters. */
 typedef struct Call {
@@ -65,7 +28,7 @@ typedef struct Call {
 } Call;
 
 static int pass(const Call *c) {
-        return next_ioctl()(c->fd, c->request, c->arg);
+        return cuda_next_ioctl_function()(c->fd, c->request, c->arg);
 }
 
 /* Parameters that the driver has read may have been unmapped by another thread since. */
@@ -191,6 +154,6 @@ int ioctl(int fd, unsigned long request, ...) {
         void *arg = ARGUMENT_BEHIND(request);
 
         if (likely(_IOC_TYPE(request) != NVRM_IOCTL_TYPE))
-                return next_ioctl()(fd, request, arg);
+                return cuda_next_ioctl_function()(fd, request, arg);
         return driver_ioctl(fd, request, arg);
 }

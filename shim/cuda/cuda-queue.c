@@ -16,6 +16,7 @@
 #include "shim/cuda/cuda-capture.h"
 #include "shim/cuda/cuda-next.h"
 #include "shim/cuda/cuda-queue.h"
+#include "shim/cuda/cuda-stack.h"
 #include "shim/cuda/cuda-stop.h"
 #include "shim/cuda/cuda-table.h"
 #include "shim/cuda/cuda-version.h"
@@ -42,13 +43,6 @@ static void fork_child(void) {
 }
 
 /* --- the lock of a queue --- */
-
-bool cuda_on_other_stack(void) {
-        stack_t s;
-        PROTECT_ERRNO;
-
-        return sigaltstack(NULL, &s) < 0 || s.ss_flags & SS_ONSTACK;
-}
 
 /* A lock that this thread takes, has or gives back. It is noted before the lock is taken, and until it is given back.
  */

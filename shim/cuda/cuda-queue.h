@@ -125,9 +125,6 @@ bool cuda_queue_is_mine(const CudaQueue *q);
 /* Returns a queue whose lock this thread has left by a jump; NULL: there is none. `frame`: of the caller. */
 CudaQueue *cuda_queue_left(const void *frame);
 
-/* Returns whether this is an alternative stack of a signal handler: frames cannot be compared then. */
-bool cuda_on_other_stack(void);
-
 #define CUDA_QUEUE_LOCK(q)     cuda_queue_lock_at(q, __builtin_frame_address(0))
 #define CUDA_QUEUE_TRY_LOCK(q) cuda_queue_try_lock_at(q, __builtin_frame_address(0))
 

@@ -5,7 +5,7 @@
  */
 
 #include "shim/cuda/cuda-reach.h"
-#include "cuda-ioctl.h"
+#include "shim/cuda/cuda-next-ioctl.h"
 
 #include <dirent.h>
 #include <fcntl.h>

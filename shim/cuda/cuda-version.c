@@ -5,7 +5,7 @@
  */
 
 #include "shim/cuda/cuda-version.h"
-#include "cuda-ioctl.h"
+#include "shim/cuda/cuda-next-ioctl.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
