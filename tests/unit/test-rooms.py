@@ -251,33 +251,61 @@ class OtherTree(unittest.TestCase):
                 f"int ring{i}(int n) {{\n        return ring{(i + 1) % n}(n);\n}}\n",
             )
 
-    def test_circle(self):
+    def list_circle(self, line):
+        self.replace("rooms.conf", "[way:", f"[circles]\n{line}\n\n[way:")
+
+    def test_circle_that_is_not_listed(self):
+        self.ring(2)
+        self.check("low: these need each other, and rooms.conf lists no such circle: ring0 ring1", calls=True)
+
+    def test_circle_that_is_listed(self):
         self.ring(5)
+        self.list_circle("low: ring4 ring3 ring2 ring1 ring0 = They are a ring")
         self.check(calls=True)
+
+    def test_circle_without_a_reason(self):
+        self.ring(2)
+        self.list_circle("low: ring0 ring1 =")
+        self.check("rooms.conf: [circles]: low: ring0 ring1: does not say why", calls=True)
 
     def test_circle_that_is_too_large(self):
         self.ring(6)
+        line = "low: ring0 ring1 ring2 ring3 ring4 ring5"
+        self.list_circle(f"{line} = They are a ring")
+        self.check(f"rooms.conf: [circles]: {line}: 6 sources, at most 5 may", calls=True)
+
+    def test_circle_that_has_grown(self):
+        self.ring(3)
+        self.list_circle("low: ring0 ring1 = They are a ring")
         self.check(
-            "low: 6 sources need each other in a circle, at most 5 may: "
-            "ring0.c ring1.c ring2.c ring3.c ring4.c ring5.c",
+            "low: these need each other, and rooms.conf lists no such circle: ring0 ring1 ring2",
+            "rooms.conf: [circles]: low: ring0 ring1: is not a circle as a whole",
             calls=True,
         )
 
-    def test_circle_that_rooms_conf_allows(self):
-        self.ring(6)
-        self.replace("rooms.conf", "is = What is below\n", "is = What is below\ncircle = 6\n")
-        self.check(calls=True)
-        self.write(
-            "low/ring0.c", "int ring0(int n);\n\nint ring0(int n) {\n        return n > 0 ? ring0(n - 1) : 0;\n}\n"
-        )
+    def test_circle_that_is_none_any_more(self):
+        self.ring(2)
+        self.list_circle("low: ring0 ring1 = They are a ring")
+        self.write("low/ring0.c", "int ring0(int n);\n\nint ring0(int n) {\n        return n;\n}\n")
         self.check(
             "low/ring1.c: nothing in the product uses ring1",
-            "rooms.conf: [low]: circle = 6, but the largest is of 0 now",
+            "rooms.conf: [circles]: low: ring0 ring1: is not a circle as a whole",
             calls=True,
         )
+
+    def test_circle_of_which_the_build_leaves_out_a_source(self):
+        self.ring(2)
+        self.list_circle("low: ring0 ring1 gone = They are a ring")
+        self.check(calls=True)
+
+    def test_circle_of_headers(self):
+        self.write("low/other.h", '#pragma once\n\n#include "low/low.h"\n')
+        self.replace("low/low.h", "int low_call", '#pragma once\n\n#include "other.h"\n\nint low_call')
+        self.check("headers include each other in a circle: low/low.h low/other.h", calls=True)
 
     def test_two_circles(self):
         self.ring(4)
+        self.list_circle("low: ring0 ring1 ring2 ring3 = They are a ring\nlow: low other = So are these")
         self.write("low/other.h", "int low_other(int n);\n")
         self.write(
             "low/low.c",
