@@ -153,10 +153,15 @@ static void follow_end(Follow *f) {
         cgroup_watch_stop(f->watch);
 }
 
-static void on_client_added(Client *c, void *userdata) {
-        int r = follow_begin(userdata);
+/* What could not begin is tried again whenever a client comes or goes. */
+static void follow_try(Manager *m) {
+        int r = follow_begin(m);
         if (r < 0 && r != -ENOENT)
                 log_warning_errno(r, "Processes that change their cgroup cannot be followed: %m");
+}
+
+static void on_client_added(Client *c, void *userdata) {
+        follow_try(userdata);
 }
 
 static void on_client_removed(Client *c, void *userdata) {
@@ -164,6 +169,8 @@ static void on_client_removed(Client *c, void *userdata) {
 
         if (HASH_COUNT(m->clients) == 1) /* the last one: it is still in the table */
                 follow_end(m->follow);
+        else if (!m->stopping)
+                follow_try(m);
 }
 
 int follow_attach(Manager *m) {

@@ -16,13 +16,15 @@
 #include "service/state/state.h"
 #include "tests/unit/arbiter-harness.h"
 
+int (*cgroup_directory_instead)(const char *cgroup, char **ret);
+
 /* In place of cgroup/'s: the cgroups are made up, and there is none to be watched. What the machine's other processes
  * do in theirs would make events, and the clients would be moved to this process's real one. */
 /* NOLINTBEGIN(bugprone-reserved-identifier): the linker's names */
 int __wrap_cgroup_directory(const char *cgroup, char **ret);
 
 int __wrap_cgroup_directory(const char *cgroup, char **ret) {
-        return -ENOENT;
+        return cgroup_directory_instead ? cgroup_directory_instead(cgroup, ret) : -ENOENT;
 }
 /* NOLINTEND(bugprone-reserved-identifier) */
 

@@ -17,6 +17,10 @@ typedef struct Process {
         ClientFds fds;
 } Process;
 
+/* What cgroup_directory() does; NULL: there is no hierarchy. With one, cgroup "", clients are moved to the real cgroup
+ * of their process as soon as the event loop runs. */
+extern int (*cgroup_directory_instead)(const char *cgroup, char **ret);
+
 Manager *manager_make(void);
 Manager *manager_make_accounting(Accounting accounting);
 /* Makes a client in the given cgroup. Its process is the test's own, or another. */
