@@ -12,6 +12,7 @@
 
 #include "common/macro.h"
 
+struct sd_bus;
 typedef struct Systemd Systemd;
 typedef struct UnitCall UnitCall;
 

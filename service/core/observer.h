@@ -42,7 +42,7 @@ typedef enum GroupChange {
         GROUP_LEFT = 1 << 5,    /* a client has gone */
         GROUP_SETTLED = 1 << 6, /* its settings, and those of its clients and queues, are resolved */
         GROUP_KEPT = 1 << 7,    /* its settings that have to survive a restart */
-        GROUP_FREEZER = 1 << 8, /* the service begins to freeze its unit, or has thawed it */
+        GROUP_FREEZER = 1 << 8, /* the service begins to freeze its unit, or keeps it frozen no longer */
 } GroupChange;
 
 typedef enum DeviceChange {
