@@ -295,8 +295,15 @@ class OtherTree(unittest.TestCase):
 
     def test_circle_of_which_the_build_leaves_out_a_source(self):
         self.ring(2)
+        build = self.build()
+        self.write("low/optional.c", "")
+        self.list_circle("low: ring0 ring1 optional = They are a ring")
+        self.assertEqual(rooms("--source", self.top, "--build", build), (0, []))
+
+    def test_circle_of_a_source_that_is_gone(self):
+        self.ring(2)
         self.list_circle("low: ring0 ring1 gone = They are a ring")
-        self.check(calls=True)
+        self.check("rooms.conf: [circles]: low: ring0 ring1 gone: low has no source gone", calls=True)
 
     def test_circle_of_headers(self):
         self.write("low/other.h", '#pragma once\n\n#include "low/low.h"\n')
