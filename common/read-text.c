@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /*
- * Reads without short reads
+ * Reading text, whatever number of reads it takes
  */
 
 #include "common/read-text.h"

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Reads without short reads
+ * Reading text, whatever number of reads it takes
  */
 
 #include <stddef.h>

@@ -19,5 +19,5 @@ typedef struct LibrarySymbol {
 int library_open(const char *const *sonames, const LibrarySymbol *symbols, size_t n_symbols, void *ret,
                 const char **ret_name);
 
-/* Returns words about an error of library_open(), or of what its functions were asked. Never NULL. */
+/* Returns words for an error of library_open(), or of a question to the library about a device. Never NULL. */
 const char *library_problem(int error);
