@@ -8,8 +8,8 @@
 
 #include <sched.h>
 #include <stdatomic.h>
-#include <sys/syscall.h>
 
+#include "common/nap.h"
 #include "common/time-util.h"
 #include "shim/cuda/cuda-bound.h"
 #include "shim/cuda/cuda-mark.h"
@@ -68,19 +68,13 @@ static uint64_t give_up_ns(const CudaQueue *q) {
         return CLAMP(2 * each, GIVE_UP_NS >> atomic_load(&q->grace), GIVE_UP_NS);
 }
 
-/* Not nanosleep(): that is a cancellation point, and a launch is none. */
-static void sleep_for(uint64_t ns) {
-        struct timespec ts = ns_to_timespec(ns);
-        (void) syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &ts, NULL);
-}
-
 /* Sleeps for half of the remaining time, because sleeping too long leaves the device idle. A launch that takes longer
  * than expected is polled less and less often. */
 static void wait_a_little(CudaQueue *q, uint32_t n, uint64_t waited_ns) {
         uint64_t left = time_left(q, n);
 
         if (left >= SLEEP_MIN_NS || (left == 0 && waited_ns >= OVERDUE_NS)) {
-                sleep_for(MIN(left > 0 ? left / 2 : waited_ns / 16, SLEEP_MAX_NS));
+                nap(MIN(left > 0 ? left / 2 : waited_ns / 16, SLEEP_MAX_NS));
                 return;
         }
         for (unsigned i = 0; i < SPINS_PER_LOOK; i++) {

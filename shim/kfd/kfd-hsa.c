@@ -25,12 +25,11 @@
  * while: launches in flight may wait for what this launch, or a later one of this thread, would signal.
  */
 
-#include <sys/syscall.h>
-
+#include "kfd-hsa.h"
 #include "common/macro.h"
+#include "common/nap.h"
 #include "common/time-util.h"
 #include "common/unwind-util.h"
-#include "kfd-hsa.h"
 #include "kfd-poll.h"
 #include "shim/kfd/kfd-doorbell.h"
 #include "shim/kfd/kfd-next.h"
@@ -54,12 +53,6 @@ void kfd_hsa_after_fork(void) {
 #define PATIENCE_MEANS  8U
 #define NAP_MIN_NS      (20 * NSEC_PER_USEC)
 #define NAP_MAX_NS      (200 * NSEC_PER_USEC)
-
-/* Not nanosleep(): that is a cancellation point. */
-static void nap(uint64_t ns) {
-        struct timespec ts = ns_to_timespec(ns);
-        (void) syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &ts, NULL);
-}
 
 static bool is_over_limit(KfdQueue *q, uint64_t *ret_read) {
         uint32_t limit = xsched_queue_limit(q->xsched);

@@ -8,9 +8,9 @@
  *
  * The wait must never deadlock. First, no thread waits for a launch that is not safe (see opencl-launch.c), and no
  * thread of the runtime waits at all. Second, a launch that looks safe may still wait for the host: a kernel can spin
- * on memory that the program writes next. So a wait without any progress ends after a second; the bound is then twice
- * as high until a launch completes, so that a program that needs n launches to get on is delayed by log n seconds and
- * not by n.
+ * on memory that the program writes next. So a wait without any progress ends after a second. Until a launch completes,
+ * the bound is then twice as high, and the next wait half as long. So a program that needs n launches to get on is
+ * delayed by two seconds in all, and not by n.
  *
  * With a small bound, the wait for the last launch ends a little early: when, by the mean of earlier launches, the
  * device is about to finish it. The next launch is then on its way when the device becomes free.
@@ -27,6 +27,7 @@
 #include <sched.h>
 
 #include "common/futex.h"
+#include "common/nap.h"
 #include "common/time-util.h"
 #include "shim/opencl/opencl-bound.h"
 #include "shim/opencl/opencl-close.h"
@@ -84,6 +85,11 @@ static uint64_t time_left(OpenclQueue *q, uint32_t n, uint64_t since) {
         return ns_sub(expected_of_oldest(q, n), ns_sub(now_ns(), head_since ?: since));
 }
 
+/* How long a thread waits without progress: longer if the oldest launch may just be running. */
+static uint64_t give_up_ns(OpenclQueue *q) {
+        return CLAMP(2 * expected_of_oldest(q, 1), GIVE_UP_NS >> atomic_load(&q->grace), GIVE_UP_NS);
+}
+
 /* Returns whether it has slept. */
 static bool wait_a_little(OpenclQueue *q, uint32_t seen, uint64_t expected_ns) {
         if (q->callbacks_prompt) {
@@ -94,8 +100,7 @@ static bool wait_a_little(OpenclQueue *q, uint32_t seen, uint64_t expected_ns) {
         bool doubt = atomic_load(&q->doubt) > 0;
         if (expected_ns >= (doubt ? 2 * SLEEP_MIN_NS : SLEEP_MIN_NS)) {
                 uint64_t most = doubt ? expected_ns / 2 : expected_ns - WAKE_UP_EARLY_NS;
-                struct timespec ts = ns_to_timespec(MIN(most, LOOK_ANYWAY_NS));
-                (void) nanosleep(&ts, NULL);
+                nap(MIN(most, LOOK_ANYWAY_NS));
                 return true;
         }
         for (unsigned i = 0; i < SPINS_PER_LOOK; i++)
@@ -151,7 +156,7 @@ static void bound_wait_slow(OpenclQueue *q, uint32_t limit) {
                 if (n < before)
                         progress_at = now;
                 before = n;
-                if (now - progress_at >= GIVE_UP_NS) {
+                if (now - progress_at >= give_up_ns(q)) {
                         uint32_t grace = atomic_load(&q->grace);
                         atomic_store(&q->grace, MIN(grace + 1, GRACE_MAX));
                         break;

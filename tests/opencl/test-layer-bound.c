@@ -165,6 +165,22 @@ static void test_gives_up(void **state) {
         release(q);
 }
 
+/* Each doubling of the bound takes half of the time of the one before. */
+static void test_gives_up_sooner(void **state) {
+        cl_command_queue q = queue(0);
+        uint64_t begun = now_ns();
+
+        library.track = true;
+        library.limit = 1;
+        launches(q, 2);
+        uint64_t first_ns = now_ns() - begun;
+        launches(q, 14); /* at 2, 4 and 8 in flight */
+        assert_int_equal(atomic_load(&opencl_queue_find(q)->grace), 4);
+        assert_true(now_ns() - begun < first_ns * 5 / 2);
+        finish(q);
+        release(q);
+}
+
 static void CL_CALLBACK launch_from_callback(cl_event e, cl_int status, void *userdata) {
         launches(userdata, 10);
 }
@@ -212,6 +228,7 @@ int main(void) {
                         T(test_marker_and_native_kernel),
                         T(test_other_queue),
                         T(test_gives_up),
+                        T(test_gives_up_sooner),
                         T(test_callback_never_waits),
                         T(test_unbounded_looks),
         };

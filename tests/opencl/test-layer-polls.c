@@ -4,9 +4,12 @@
  * The OpenCL layer on NVIDIA's driver, over a simulated runtime: ends are found by asking (opencl-sentinel.h)
  */
 
+#include <pthread.h>
+
 #include "layer-fixture.h"
 #include "shim/opencl/opencl-life.h"
 #include "shim/opencl/opencl-own.h"
+#include "tests/lib/deadline.h"
 
 static void look(void) {
         assert_true(library_look(library.last));
@@ -60,6 +63,46 @@ static void test_polls_rarely(void **state) {
         assert_int_equal(sim.n.callbacks, 0);
         library.held = false;
         release(q);
+}
+
+typedef struct Launch {
+        cl_command_queue q;
+        atomic_bool made;
+} Launch;
+
+static void *launch_one(void *userdata) {
+        Launch *l = userdata;
+
+        launches(l->q, 1);
+        atomic_store(&l->made, true);
+        pthread_testcancel();
+        return NULL;
+}
+
+/* A launch that sleeps at the bound is no cancellation point. */
+static void test_cancelled_at_the_bound(void **state) {
+        sim.is_nvidia = true;
+        Launch l = {.q = queue(0)};
+        OpenclQueue *record = opencl_queue_find(l.q);
+        pthread_t thread;
+        void *end;
+
+        library.track = true;
+        library.limit = 1;
+        launches(l.q, 1);
+        (void) pthread_mutex_lock(&record->lock);
+        record->tracked[record->head].expected_ns = NSEC_PER_SEC;
+        (void) pthread_mutex_unlock(&record->lock);
+        assert_int_equal(pthread_create(&thread, NULL, launch_one, &l), 0);
+        assert_true(poll_until(atomic_load(&record->bound_waiters) > 0));
+        assert_int_equal(pthread_cancel(thread), 0);
+        sim_complete_to(1);
+        assert_int_equal(pthread_join(thread, &end), 0);
+        assert_ptr_equal(end, PTHREAD_CANCELED);
+        assert_true(atomic_load(&l.made));
+        assert_int_equal(atomic_load(&record->bound_waiters), 0);
+        finish(l.q);
+        release(l.q);
 }
 
 /* The thread that launches puts a drain; if none launches, a look does. */
@@ -142,6 +185,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                         T(test_polls),
                         T(test_polls_rarely),
+                        T(test_cancelled_at_the_bound),
                         T(test_drains_by_a_launch),
                         cmocka_unit_test_setup_teardown(test_drains_at_the_end, layer_setup, forgotten_teardown),
                         cmocka_unit_test_setup_teardown(test_release_after_the_end, layer_setup, forgotten_teardown),
