@@ -6,7 +6,31 @@
 
 #include "shim/cuda/cuda-ask.h"
 
+#include "common/nap.h"
+#include "common/signal-mask.h"
 #include "shim/cuda/cuda-next.h"
+
+#define USE_MAX_NS  (10 * NSEC_PER_SEC)
+#define USE_LOOK_NS (50 * NSEC_PER_USEC)
+
+bool cuda_stream_use(CudaQueue *q) {
+        atomic_store(&q->in_use, true);
+        if (likely(!atomic_load(&q->dropped)))
+                return true;
+        atomic_store(&q->in_use, false);
+        return false;
+}
+
+void cuda_stream_unuse(CudaQueue *q) {
+        atomic_store(&q->in_use, false);
+}
+
+void cuda_stream_await_unused(const CudaQueue *q) {
+        uint64_t until = now_ns() + USE_MAX_NS;
+
+        while (atomic_load(&q->in_use) && now_ns() < until)
+                nap(USE_LOOK_NS);
+}
 
 /* Whether the call was refused for this thread just now, which says nothing about the work. */
 static bool is_refusal(CudaResult r) {
@@ -40,7 +64,12 @@ static CudaResult stream_query_now(const CudaQueue *q) {
 CudaResult cuda_ask_stream(CudaQueue *q) {
         if (q->own_default || q->gone || q->lost || !cuda_ask_begin())
                 return CUDA_RESULT_NOT_READY;
-        CudaResult r = stream_query_now(q);
+        SIGNALS_BLOCKED;
+        CudaResult r = CUDA_RESULT_NOT_READY;
+        if (cuda_stream_use(q)) {
+                r = stream_query_now(q);
+                cuda_stream_unuse(q);
+        }
         cuda_ask_end();
         return r;
 }

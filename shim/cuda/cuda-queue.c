@@ -215,6 +215,7 @@ static void queue_reset(CudaQueue *q) {
         memset(&q->kinds, 0, sizeof(q->kinds));
         atomic_store(&q->drain_requests, 0);
         atomic_store(&q->dropped, false);
+        atomic_store(&q->in_use, false);
         atomic_store(&q->leaves, 0);
         atomic_store(&q->hidden, false);
         atomic_store(&q->n_unsure, 0);

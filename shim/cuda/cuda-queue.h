@@ -65,6 +65,7 @@ typedef struct CudaQueue {
         bool left;            /* a jump left the lock: the members below may be inconsistent */
         _Atomic bool stuck;   /* the lock was not available: no thread waits for it */
         _Atomic bool dropped; /* the stream was destroyed while the lock was not available */
+        _Atomic bool in_use;  /* a thread calls the driver about the stream: cuda_stream_use() */
         bool gone;            /* the stream is destroyed, or about to be: never polled */
         bool lost;            /* the driver only returns errors: everything counts as complete */
         uint32_t n_drains;    /* drains that were asked for and have no mark */

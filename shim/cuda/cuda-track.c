@@ -365,9 +365,13 @@ static void tail_mark(CudaQueue *q) {
 
         if (!q->xq || !has_tail(q) || !tail_may_be_marked(q) || !cuda_ask_begin())
                 return;
-        if (CUDA_CALL(cuCtxPushCurrent_v2, CudaResult(*)(CudaContext), q->context) == CUDA_RESULT_SUCCESS) {
-                (void) cuda_mark_record(q, q->stream);
-                (void) CUDA_CALL(cuCtxPopCurrent_v2, CudaResult(*)(CudaContext *), &popped);
+        SIGNALS_BLOCKED;
+        if (cuda_stream_use(q)) {
+                if (CUDA_CALL(cuCtxPushCurrent_v2, CudaResult(*)(CudaContext), q->context) == CUDA_RESULT_SUCCESS) {
+                        (void) cuda_mark_record(q, q->stream);
+                        (void) CUDA_CALL(cuCtxPopCurrent_v2, CudaResult(*)(CudaContext *), &popped);
+                }
+                cuda_stream_unuse(q);
         }
         cuda_ask_end();
 }
@@ -394,6 +398,7 @@ typedef enum Close {
 static void track_close(CudaQueue *q, Close how, uint32_t by) {
         if (!CUDA_QUEUE_LOCK(q)) {
                 atomic_store(&q->dropped, true); /* the next thread with the lock finds this */
+                cuda_stream_await_unused(q);
                 xsched_queue_look(q->xq);
                 return;
         }

@@ -5,6 +5,7 @@
  */
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -346,6 +347,47 @@ static void case_ends_left(void) {
         CHECK(sigaction(SIGUSR1, &before, NULL) == 0);
 }
 
+/* --- a stream that is asked --- */
+
+static sem_t asked, stalled;
+
+static bool wait_for(sem_t *s, long ms) {
+        struct timespec until;
+        int r;
+
+        CHECK(clock_gettime(CLOCK_REALTIME, &until) == 0);
+        until.tv_sec += (until.tv_nsec + ms * 1000000) / 1000000000;
+        until.tv_nsec = (until.tv_nsec + ms * 1000000) % 1000000000;
+        while ((r = sem_timedwait(s, &until)) < 0 && errno == EINTR)
+                ;
+        return r == 0;
+}
+
+/* The thread that asks gets no CPU for longer than others wait for it. */
+static void stall(void) {
+        CHECK(sem_post(&asked) == 0);
+        (void) wait_for(&stalled, 1000);
+}
+
+/* Prints how many streams were destroyed while another thread asked the driver about them. */
+static void case_destroyed_when_asked(void) {
+        unsigned long before = fake_cuda_dead_calls();
+        FakeStream s = stream();
+        uint64_t p = memory();
+
+        CHECK(sem_init(&asked, 0, 0) == 0 && sem_init(&stalled, 0, 0) == 0);
+        fake_cuda_on_query(stall);
+        /* A launch that has an event, as samples have, is asked for by that. */
+        for (bool is_asked = false; !is_asked; let_go(1)) {
+                launch_some(s, p, 0);
+                CHECK(cu.wait(s) == 0);
+                launch_behind(s, 1);
+                is_asked = wait_for(&asked, 200);
+        }
+        CHECK(cuStreamDestroy_v2(s) == 0);
+        printf("%lu\n", fake_cuda_dead_calls() - before);
+}
+
 void case_end_special(const char *name) {
         static const struct {
                 const char *name;
@@ -358,6 +400,7 @@ void case_end_special(const char *name) {
                         {"green-storm", case_storm},
                         {"green-dead", case_dead},
                         {"ends-left", case_ends_left},
+                        {"destroyed-when-asked", case_destroyed_when_asked},
                         {"reset-taken-over", case_reset_taken_over},
                         {"retain-taken-over", case_retain_taken_over},
                         {"release-taken-over", case_release_taken_over},

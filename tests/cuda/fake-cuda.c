@@ -318,9 +318,18 @@ API int cuStreamCreate(Stream **ret, unsigned flags) {
 
 /* Refuses a stream that is being captured. Submitted work is still done. The stream's memory is overwritten, so that a
  * later use of it is noticed. */
+static _Atomic(FakeStream) queried; /* by on_query() */
+static _Atomic(void (*)(void)) on_query;
+
+API void fake_cuda_on_query(void (*f)(void)) {
+        on_query = f;
+}
+
 API int cuStreamDestroy_v2(Stream *s) {
         ENTER;
         USE(s);
+        if (queried == s)
+                atomic_fetch_add(&fake_n_dead_calls, 1);
         if (s->capture)
                 return CAPTURE_UNSUPPORTED;
         pthread_mutex_lock(&fake_lock);
@@ -352,6 +361,12 @@ API int cuStreamSynchronize_ptsz(FakeStream handle) {
 
 API int cuStreamQuery(FakeStream handle) {
         ENTER;
+        void (*f)(void) = atomic_exchange(&on_query, NULL);
+        if (f) {
+                queried = handle;
+                f();
+                queried = NULL;
+        }
         Stream *s = fake_stream_of(handle, false);
         USE(s);
         pthread_mutex_lock(&fake_lock);

@@ -105,7 +105,7 @@ unsigned long fake_cuda_launches(void);
 unsigned long fake_cuda_captured(void);
 
 /* Events that there are, and calls about streams of green contexts that were destroyed, events of ended contexts, and
- * events in streams of others. */
+ * events in streams of others; and streams that were destroyed while they were asked. */
 unsigned long fake_cuda_events(void);
 unsigned long fake_cuda_dead_calls(void);
 
@@ -125,3 +125,6 @@ void fake_cuda_on_launch(void (*f)(void));
 
 /* Called at the begin of each cuEventRecord() and cuEventQuery(), on the thread that calls it; NULL: nothing is. */
 void fake_cuda_on_event(void (*f)(bool record));
+
+/* Calls f() once, within the next cuStreamQuery(). */
+void fake_cuda_on_query(void (*f)(void));

@@ -277,6 +277,7 @@ class Changes(unittest.TestCase):
         got the handles, and after a jump out of a call that ends a context. No event is left then, and none is asked
         for that is gone. Without an event that tells of their end they count as complete at once."""
         for case, lines in (
+            ("destroyed-when-asked", [[0]]),
             ("green-in-flight", [[3, 6, 3, 0, 0, 0]] * 2),
             ("green-in-flight-unmarked", [[0]]),
             ("green-in-flight-reset", [[3, 0, 0, 0]] * 6),

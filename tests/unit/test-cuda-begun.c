@@ -10,6 +10,7 @@
 
 #include "common/time-util.h"
 #include "shim/cuda/cuda-begun.h"
+#include "shim/cuda/cuda-stack.h"
 #include "tests/lib/single-step.h"
 #include "tests/lib/unit.h"
 
