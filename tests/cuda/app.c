@@ -549,6 +549,8 @@ static void work(uint64_t ns, int every, const char *then) {
                 be_refused(s, p, green);
         if (strcmp(then, "gate") == 0)
                 leave_the_gate(s, p);
+        if (strcmp(then, "behind") == 0)
+                behind_and_beside(s, p);
         if (strcmp(then, "left") == 0) {
                 leave_one(s, p);
                 CHECK(cu.wait(s) == 0);
@@ -562,7 +564,8 @@ static void work(uint64_t ns, int every, const char *then) {
 }
 
 int main(int argc, char **argv) {
-        static const char *const workers[] = {"time", "deep", "left", "refused", "green", "destroyed", "gate"};
+        static const char *const workers[] = {
+                        "time", "deep", "left", "refused", "green", "destroyed", "gate", "behind"};
         bool works = false;
 
         CHECK(argc >= 2);

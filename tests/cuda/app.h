@@ -64,6 +64,7 @@ void be_destroyed(FakeStream s, struct Context *g);
 void wait_at_host(void *userdata); /* a semaphore */
 
 /* app-behind.c */
+void behind_and_beside(FakeStream s, uint64_t p);
 void case_behind(void);
 
 /* app-elsewhere.c */
