@@ -316,8 +316,6 @@ API int cuStreamCreate(Stream **ret, unsigned flags) {
         return SUCCESS;
 }
 
-/* Refuses a stream that is being captured. Submitted work is still done. The stream's memory is overwritten, so that a
- * later use of it is noticed. */
 static _Atomic(FakeStream) queried; /* by on_query() */
 static _Atomic(void (*)(void)) on_query;
 
@@ -325,6 +323,8 @@ API void fake_cuda_on_query(void (*f)(void)) {
         on_query = f;
 }
 
+/* Refuses a stream that is being captured. Submitted work is still done. The stream's memory is overwritten, so that a
+ * later use of it is noticed. */
 API int cuStreamDestroy_v2(Stream *s) {
         ENTER;
         USE(s);

@@ -63,9 +63,13 @@ _Static_assert(sizeof(NodeParams) == 256, "CUgraphNodeParams");
         })
 #define DO(...) CUDA_CHECK(CALL(__VA_ARGS__))
 
-static void left_out(const char *why) {
-        printf("left out: %s\n", why);
-        exit(EXIT_SUCCESS);
+/* `otherwise`: what the driver lacks, if it says so. */
+static void need(CudaStatus r, const char *otherwise) {
+        if (r == STATUS_NO_SUCH_FUNCTION || r == STATUS_NOT_SUPPORTED) {
+                printf("left out: %s\n", otherwise);
+                exit(EXIT_SUCCESS);
+        }
+        CUDA_CHECK(r);
 }
 
 static void begin(void) {
@@ -168,9 +172,7 @@ static void case_conditional(void) {
         DO(cuGraphCreate, (void **, unsigned), &graph, 0);
         CudaStatus r = CALL(cuGraphConditionalHandleCreate, (uint64_t *, void *, void *, unsigned, unsigned),
                         &condition, graph, cuda_context, 1, CONDITION_DEFAULT);
-        if (r == STATUS_NO_SUCH_FUNCTION || r == STATUS_NOT_SUPPORTED)
-                left_out("the driver has no conditional nodes");
-        CUDA_CHECK(r);
+        need(r, "the driver has no conditional nodes");
         NodeParams p = {
                         .type = NODE_CONDITIONAL,
                         .condition = condition,
@@ -264,9 +266,7 @@ static void case_ipc(void) {
 
         DO(cuMemsetD8Async, (CudaMemory, unsigned char, size_t, void *), m, 0, N * sizeof(uint32_t), cuda_stream);
         CudaStatus r = CALL(cuIpcGetMemHandle, (Handle *, CudaMemory), &h, m);
-        if (r == STATUS_NO_SUCH_FUNCTION || r == STATUS_NOT_SUPPORTED)
-                left_out("the driver shares no memory here");
-        CUDA_CHECK(r);
+        need(r, "the driver shares no memory here");
         CUDA_CHECK(cuda.wait(cuda_stream));
         pid_t pid = start_child(&p);
         say(&p, &h, sizeof(h));
@@ -339,9 +339,7 @@ static void case_values(void) {
         CudaMemory m = zeros(), done = zeros();
 
         CudaStatus r = CALL(cuStreamWriteValue32_v2, (void *, CudaMemory, uint32_t, unsigned), first, done, 0, 0);
-        if (r == STATUS_NO_SUCH_FUNCTION || r == STATUS_NOT_SUPPORTED)
-                left_out("the driver's streams have no values");
-        CUDA_CHECK(r);
+        need(r, "the driver's streams have no values");
         begin();
         for (; goes_on(); rounds++) {
                 kernel_between(first, done + sizeof(uint32_t), rounds, m, 3, 1);
@@ -362,9 +360,7 @@ static void case_pool(void) {
         CudaMemory m = zeros(), p;
 
         CudaStatus r = CALL(cuMemAllocAsync, (CudaMemory *, size_t, void *), &p, N * sizeof(uint32_t), cuda_stream);
-        if (r == STATUS_NO_SUCH_FUNCTION || r == STATUS_NOT_SUPPORTED)
-                left_out("the driver has no pools of memory");
-        CUDA_CHECK(r);
+        need(r, "the driver has no pools of memory");
         begin();
         for (; goes_on(); rounds++) {
                 DO(cuMemcpyDtoDAsync_v2, (CudaMemory, CudaMemory, size_t, void *), p, m, N * sizeof(uint32_t),
