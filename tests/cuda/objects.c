@@ -163,7 +163,7 @@ static void case_graph(void) {
 static void case_conditional(void) {
         unsigned rounds = 0;
         void *graph, *body, *node, **bodies;
-        uint64_t condition;
+        uint64_t condition = 0;
         uint32_t *have = host_memory(), want = 1;
         CudaMemory m = cuda_put(NULL, N);
 
