@@ -5,6 +5,7 @@
  */
 
 #include "link-queue.h"
+#include "common/apart.h"
 #include "common/bus-names.h"
 #include "link-register.h"
 #include "link.h"
@@ -158,7 +159,7 @@ void link_send_goners(Control *c) {
 }
 
 void link_forget_queue(Control *c, uint64_t id) {
-        Goner *g = calloc(1, sizeof(Goner));
+        Goner *g = malloc_apart(sizeof(Goner));
 
         if (!g) {
                 c->lost = true; /* the service forgets all queues */

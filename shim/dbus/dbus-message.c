@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 
+#include "common/apart.h"
 #include "common/array.h"
 #include "common/macro.h"
 #include "shim/dbus/dbus-message.h"
@@ -69,7 +70,7 @@ static void *writer_extend(DbusWriter *w, size_t alignment, size_t n) {
                 w->error = -EMSGSIZE;
                 return NULL;
         }
-        uint8_t *data = array_reserve(w->data, &w->allocated, at + n, 1);
+        uint8_t *data = array_reserve(w->data, &w->allocated, MAX(at + n, APART_MIN), 1);
         if (!data) {
                 w->error = -ENOMEM;
                 return NULL;
@@ -387,7 +388,7 @@ int dbus_message_new(uint8_t *data, size_t size, const int *fds, unsigned n_fds,
 
         if (size < DBUS_PREFIX_SIZE || n_fds > DBUS_FDS_MAX || dbus_message_size(data, &told) < 0 || told != size)
                 return -EBADMSG;
-        _cleanup_free_ DbusMessage *m = malloc(sizeof(*m));
+        _cleanup_free_ DbusMessage *m = malloc_apart(sizeof(*m));
         if (!m)
                 return -ENOMEM;
         *m = (DbusMessage){

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <sys/socket.h>
 
+#include "common/apart.h"
 #include "common/array.h"
 #include "common/bus-names.h"
 #include "common/fd-message.h"
@@ -117,7 +118,7 @@ static int dbus_send(Dbus *d, DbusWriter *w) {
                 (void) dbus_fail(d, -ENOBUFS);
         if (d->error < 0)
                 return -ENOTCONN;
-        uint8_t *out = array_reserve(d->out, &d->out_allocated, d->out_size + w->size, 1);
+        uint8_t *out = array_reserve(d->out, &d->out_allocated, MAX(d->out_size + w->size, APART_MIN), 1);
         if (!out)
                 return -ENOMEM;
         d->out = out;
@@ -217,7 +218,7 @@ static int receive_sized(Dbus *d) {
                 return dbus_fail(d, r);
         if (size > DBUS_MESSAGE_MAX)
                 d->skip = size - DBUS_PREFIX_SIZE;
-        else if (!(d->in = malloc(size)))
+        else if (!(d->in = malloc_apart(size)))
                 return dbus_fail(d, -ENOMEM);
         else
                 memcpy(d->in, d->prefix, DBUS_PREFIX_SIZE);
@@ -397,7 +398,7 @@ int dbus_call(Dbus *d, DbusWriter *w, DbusHandler handler, void *userdata, uint6
                 return w->error;
         if (!handler)
                 w->data[2] |= DBUS_NO_REPLY_EXPECTED;
-        else if (!(p = malloc(sizeof(*p))))
+        else if (!(p = malloc_apart(sizeof(*p))))
                 return -ENOMEM;
         int r = dbus_send(d, w);
         if (r < 0 || !p)
