@@ -250,6 +250,15 @@ API int cuCtxDestroy_v2(Context *c) {
         return SUCCESS;
 }
 
+/* Called under the lock. */
+static bool has_stream(const Context *c, const Stream *s) {
+        const Stream *i = c->streams;
+
+        while (i && i != s)
+                i = i->next;
+        return i;
+}
+
 API int cuCtxSynchronize(void) {
         ENTER;
         if (!fake_current)
@@ -262,9 +271,14 @@ API int cuCtxSynchronize(void) {
         if (has_legacy)
                 fake_stream_wait(&fake_current->legacy);
         pthread_mutex_lock(&fake_lock);
-        for (Stream *s = fake_current->streams; s; s = s->next)
-                while (s->work->done < s->work->submitted)
+        for (Stream *s = fake_current->streams; s;)
+                if (s->work->done == s->work->submitted)
+                        s = s->next;
+                else {
                         pthread_cond_wait(&fake_changed, &fake_lock);
+                        /* Another thread may have destroyed it meanwhile. */
+                        s = has_stream(fake_current, s) ? s : fake_current->streams;
+                }
         pthread_mutex_unlock(&fake_lock);
         return SUCCESS;
 }
