@@ -12,6 +12,7 @@
  */
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/macro.h"
 
@@ -25,4 +26,12 @@
 /* As malloc(). free() frees it. */
 static inline void *malloc_apart(size_t size) {
         return malloc(MAX(size, APART_MIN));
+}
+
+/* As strdup(). */
+static inline char *strdup_apart(const char *s) {
+        size_t size = strlen(s) + 1;
+        char *copy = malloc_apart(size);
+
+        return copy ? memcpy(copy, s, size) : NULL;
 }

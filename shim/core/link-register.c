@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 
+#include "common/apart.h"
 #include "common/bus-names.h"
 #include "common/macro.h"
 #include "common/own-fd.h"
@@ -92,7 +93,7 @@ static int link_accept(Control *c, const DbusMessage *m) {
                 return r;
 
         c->n_pages++;
-        c->object = strdup(object);
+        c->object = strdup_apart(object);
         if (!c->object)
                 return -ENOMEM;
         client_set_fd(CLIENT_FD_LIFELINE, TAKE_FD(lifeline));

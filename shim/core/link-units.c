@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+#include "common/apart.h"
 #include "common/bus-names.h"
 #include "common/file-status.h"
 #include "common/macro.h"
@@ -118,7 +119,7 @@ static int read_file(const char *path, char **ret) {
                 return negative_errno();
         if (!S_ISREG(st.st_mode) || st.st_size > (off_t) FILE_SIZE_MAX)
                 return -ENOENT;
-        _cleanup_free_ char *text = malloc((size_t) st.st_size + 1);
+        _cleanup_free_ char *text = malloc_apart((size_t) st.st_size + 1);
         if (!text)
                 return -ENOMEM;
         ssize_t n = read(fd, text, (size_t) st.st_size);

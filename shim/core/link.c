@@ -19,6 +19,7 @@
 
 #include <sys/socket.h>
 
+#include "common/apart.h"
 #include "common/bus-names.h"
 #include "common/macro.h"
 #include "common/time-util.h"
@@ -243,7 +244,7 @@ void link_stall(Control *c) {
 static void link_plan_move(Control *c, const char *owner) {
         if (streq_ptr(owner, c->moves_to))
                 return;
-        char *copy = strdup(owner);
+        char *copy = strdup_apart(owner);
         if (!copy)
                 return;
         free(c->moves_to);

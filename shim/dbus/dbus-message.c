@@ -199,7 +199,7 @@ static bool is_plain(char c) {
 
 int dbus_path_encode(const char *prefix, const char *name, char **ret) {
         size_t n = strlen(prefix);
-        char *path = malloc(n + 3 * strlen(name) + 3), *p = path;
+        char *path = malloc_apart(n + 3 * strlen(name) + 3), *p = path;
 
         if (!path)
                 return -ENOMEM;

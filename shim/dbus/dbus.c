@@ -520,7 +520,7 @@ int dbus_watch_name(Dbus *d, const char *name, void (*handler)(const char *owner
         static const char rule[] = "type='signal',sender='" DRIVER_NAME "',path='" DRIVER_PATH
                                    "',interface='" DRIVER_INTERFACE "',member='NameOwnerChanged',arg0='";
         size_t size = sizeof(rule) + strlen(name) + 1;
-        _cleanup_free_ char *watched = strdup(name), *whole = malloc(size);
+        _cleanup_free_ char *watched = strdup_apart(name), *whole = malloc_apart(size);
 
         if (!watched || !whole)
                 return -ENOMEM;
@@ -558,10 +558,11 @@ static void dbus_closep(Dbus **d) {
 
 int dbus_open(const char *addresses, bool is_bus, Dbus **ret) {
         _cleanup_(dbus_closep)
-        Dbus *d = calloc(1, sizeof(*d));
+        Dbus *d = malloc_apart(sizeof(*d));
 
         if (!d)
                 return -ENOMEM;
+        *d = (Dbus){};
         d->fd = -EBADF;
         d->accept_until_ns = ns_add(now_ns(), BUS_TIMEOUT);
         int r = dbus_connect(addresses, &d->fd);

@@ -17,6 +17,7 @@ from harness import *
 
 FAKES, LAYER, LIBRARY = os.environ["FAKE_CUDA_DIR"], os.environ["XSCHED_LAYER"], os.environ["LIBXSCHED"]
 SOME, MANY = 50, 300
+TRIES = 5  # of what not every run comes to
 
 
 class Confined(Case):
@@ -139,10 +140,10 @@ class Confined(Case):
                 if not self.refused(expected, "FAIL_AT", n):
                     break
         self.assertGreater(n, 30)
-        # How many calls there are depends on how the service's messages come.
         for k in range(1, n, n // 12):
             with self.subTest(since=k):
-                self.assertTrue(self.refused(expected, "FAIL_FROM", k) or k > n // 2)
+                # A run makes fewer calls where the service's messages come together.
+                self.assertTrue(any(self.refused(expected, "FAIL_FROM", k) for _ in range(TRIES)))
 
 
 if __name__ == "__main__":
