@@ -33,6 +33,18 @@ class Held(FreezeCase):
         self.begin(self.c)
         self.begin(self.hot)
 
+    def wait_until_shut(self, client):
+        """Waits until the gate of a client without launches is shut: until then a launch would pass, and not wait."""
+        pid = show(client.unit, "MainPID")
+
+        def is_shut():
+            lines = run("xschedctl", "dump").splitlines()
+            number = next(line.split()[1] for line in lines if f" pid={pid} " in line)
+            queue = next(line for line in lines if line.startswith("  queue ") and f" client {number} " in line)
+            return int(queue.split(" word=")[1].split()[0]) & 1
+
+        until(is_shut, "the gate to be shut")
+
     def freeze(self):
         self.hold()
         self.check_frozen()
@@ -93,6 +105,7 @@ class Held(FreezeCase):
         """The client waits at the gate, and the unit's other process goes on."""
         other = self.another("late.service")
         self.begin(self.hot)
+        self.wait_until_shut(self.c)
         self.c.tell("begin 0")
         self.check_another_is_frozen("late.service")
         self.check_runs()
