@@ -15,8 +15,8 @@
 /* --- periods --- */
 
 /* There are few of them: qsort() takes many times as long. */
-static void sort_gaps(uint64_t gaps[static FORECAST_GAPS]) {
-        for (unsigned i = 1, k; i < FORECAST_GAPS; i++) {
+static void sort_gaps(uint64_t gaps[], unsigned n) {
+        for (unsigned i = 1, k; i < n; i++) {
                 uint64_t gap = gaps[i];
 
                 for (k = i; k > 0 && gaps[k - 1] > gap; k--)
@@ -35,23 +35,44 @@ static void split_gaps(uint64_t gaps[static FORECAST_GAPS], uint64_t period_ns) 
         }
 }
 
-bool forecast_learn(Forecast *f, uint64_t gap_ns, uint64_t *ret_period_ns, uint64_t *ret_spread_ns) {
+/* Finds the period of n sorted gaps, without the `odd` longest and shortest. Returns whether they are exact enough. */
+static bool find_period(const uint64_t sorted[], unsigned n, unsigned odd, uint64_t *ret_period, uint64_t *ret_spread) {
+        uint64_t period = sorted[n / 2];
+        uint64_t spread = MAX(period - sorted[odd], sorted[n - 1 - odd] - period) + FORECAST_MARGIN_NS;
+
+        *ret_period = period;
+        *ret_spread = spread;
+        return period <= FORECAST_PERIOD_MAX_NS && 2 * spread <= period / FORECAST_PART;
+}
+
+static bool learn_from_all(const Forecast *f, uint64_t *ret_period_ns, uint64_t *ret_spread_ns) {
         uint64_t sorted[FORECAST_GAPS];
 
-        f->gaps[f->next] = gap_ns;
-        f->next = (f->next + 1) % FORECAST_GAPS;
-        f->n = MIN(f->n + 1, FORECAST_GAPS);
         if (f->n < FORECAST_GAPS)
                 return false;
         memcpy(sorted, f->gaps, sizeof(sorted));
-        sort_gaps(sorted);
+        sort_gaps(sorted, FORECAST_GAPS);
         split_gaps(sorted, MAX(sorted[FORECAST_GAPS / 2], (uint64_t) FORECAST_PERIOD_MIN_NS));
-        sort_gaps(sorted);
-        uint64_t period = sorted[FORECAST_GAPS / 2];
-        *ret_period_ns = period;
-        *ret_spread_ns = MAX(period - sorted[FORECAST_ODD], sorted[FORECAST_GAPS - 1 - FORECAST_ODD] - period) +
-                        FORECAST_MARGIN_NS;
-        return period <= FORECAST_PERIOD_MAX_NS && 2 * *ret_spread_ns <= period / FORECAST_PART;
+        sort_gaps(sorted, FORECAST_GAPS);
+        return find_period(sorted, FORECAST_GAPS, FORECAST_ODD, ret_period_ns, ret_spread_ns);
+}
+
+static bool learn_from_newest(const Forecast *f, uint64_t *ret_period_ns, uint64_t *ret_spread_ns) {
+        uint64_t sorted[FORECAST_FEW];
+
+        if (f->n < FORECAST_FEW)
+                return false;
+        for (unsigned i = 0; i < FORECAST_FEW; i++)
+                sorted[i] = f->gaps[(f->next + FORECAST_GAPS - 1 - i) % FORECAST_GAPS];
+        sort_gaps(sorted, FORECAST_FEW);
+        return find_period(sorted, FORECAST_FEW, 0, ret_period_ns, ret_spread_ns);
+}
+
+bool forecast_learn(Forecast *f, uint64_t gap_ns, uint64_t *ret_period_ns, uint64_t *ret_spread_ns) {
+        f->gaps[f->next] = gap_ns;
+        f->next = (f->next + 1) % FORECAST_GAPS;
+        f->n = MIN(f->n + 1, FORECAST_GAPS);
+        return learn_from_all(f, ret_period_ns, ret_spread_ns) || learn_from_newest(f, ret_period_ns, ret_spread_ns);
 }
 
 /* --- entities that are due --- */

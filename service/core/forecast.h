@@ -11,9 +11,11 @@
  *   - Learning: the gaps between the moments at which an entity became ready. A gap of several periods, where visits
  *     were left out, counts as so many of its parts. Of the last FORECAST_GAPS gaps, the FORECAST_ODD longest and as
  *     many of the shortest are dropped; the median of the others is the period, and the farthest from it says how exact
- *     it is. A moment within FORECAST_PERIOD_MIN_NS of the visit's first one belongs to the same visit, and so does
- *     one after a pause below FORECAST_PAUSE_NS: a stream of launches comes only once. A job that is late once may
- *     come by its former beat again, or a period after that visit: both are expected.
+ *     it is. Before there are so many, and where they disagree, the newest FORECAST_FEW count, none dropped and none
+ *     divided, if they agree: most jobs are expected from their fourth visit on. Random gaps agree now and then; that
+ *     costs a window each time. A moment within FORECAST_PERIOD_MIN_NS of the visit's first one belongs to the same
+ *     visit, and so does one after a pause below FORECAST_PAUSE_NS: a stream of launches comes only once. A job that is
+ *     late once may come by its former beat again, or a period after that visit: both are expected.
  *   - The window: it begins as long before the due time as it takes to stop a running entity, or until launches in
  *     flight have ended, and is at most 1/FORECAST_PART of the period. Where launches in flight take longer than that
  *     allows, it does not wait for them. Where stopping does, it begins as early as is allowed: the first stops of a
@@ -54,6 +56,7 @@
 
 #define FORECAST_GAPS          12U
 #define FORECAST_ODD           3U
+#define FORECAST_FEW           2U
 #define FORECAST_LATE_NS       (2 * NSEC_PER_MSEC)
 #define FORECAST_PERIOD_MIN_NS (5 * NSEC_PER_MSEC)
 #define FORECAST_PERIOD_MAX_NS (2 * NSEC_PER_SEC)

@@ -17,22 +17,22 @@ static void test_periods(void **state) {
         uint64_t period, spread;
         Forecast f = {};
 
-        for (unsigned i = 0; i + 1 < FORECAST_GAPS; i++)
-                assert_false(forecast_learn(&f, PERIOD_NS + jitter[i] * NSEC_PER_USEC, &period, &spread));
-        assert_true(forecast_learn(&f, PERIOD_NS + jitter[FORECAST_GAPS - 1] * NSEC_PER_USEC, &period, &spread));
+        for (unsigned i = 0; i < FORECAST_GAPS; i++)
+                assert_int_equal(forecast_learn(&f, PERIOD_NS + jitter[i] * NSEC_PER_USEC, &period, &spread),
+                                i + 1 >= FORECAST_FEW);
         assert_in_range(period, PERIOD_NS + 50 * NSEC_PER_USEC, PERIOD_NS + 60 * NSEC_PER_USEC);
         assert_in_range(spread, FORECAST_MARGIN_NS + 30 * NSEC_PER_USEC, FORECAST_MARGIN_NS + 40 * NSEC_PER_USEC);
 
         /* FORECAST_ODD odd visits do not end the regularity; one more does. */
         for (unsigned i = 0; i < FORECAST_ODD; i++)
-                assert_true(forecast_learn(&f, 3 * PERIOD_NS / 2, &period, &spread));
+                assert_true(forecast_learn(&f, (i % 2 ? 13 : 14) * PERIOD_NS / 10, &period, &spread));
         assert_in_range(period, PERIOD_NS, PERIOD_NS + 100 * NSEC_PER_USEC);
-        assert_false(forecast_learn(&f, 3 * PERIOD_NS / 2, &period, &spread));
+        assert_false(forecast_learn(&f, 13 * PERIOD_NS / 10, &period, &spread));
 
         /* Visits that are left out do not, while more come than are left out. */
         f = (Forecast){};
         for (unsigned i = 0; i + 1 < FORECAST_GAPS; i++)
-                assert_false(forecast_learn(&f, (i % 3 ? 1 : 2) * PERIOD_NS, &period, &spread));
+                assert_int_equal(forecast_learn(&f, (i % 3 ? 1 : 2) * PERIOD_NS, &period, &spread), i % 3 == 2);
         for (unsigned i = 0; i < 2 * FORECAST_GAPS; i++)
                 assert_true(forecast_learn(&f, (i % 3 ? 1 : 20) * PERIOD_NS, &period, &spread));
         assert_int_equal(period, PERIOD_NS);
@@ -45,6 +45,54 @@ static void test_periods(void **state) {
         f = (Forecast){};
         for (unsigned i = 0; i < 4 * FORECAST_GAPS; i++)
                 assert_false(forecast_learn(&f, (5 + i * 7 % 16) * NSEC_PER_MSEC, &period, &spread));
+}
+
+/* The newest gaps alone say what the period is, where they agree. */
+static void test_few_gaps(void **state) {
+        const uint64_t most = PERIOD_NS / FORECAST_PART / 2 - FORECAST_MARGIN_NS;
+        uint64_t period, spread;
+        Forecast f = {};
+
+        assert_false(forecast_learn(&f, PERIOD_NS, &period, &spread));
+        assert_true(forecast_learn(&f, PERIOD_NS - most, &period, &spread));
+        assert_int_equal(period, PERIOD_NS);
+        assert_int_equal(spread, most + FORECAST_MARGIN_NS);
+        f = (Forecast){};
+        assert_false(forecast_learn(&f, PERIOD_NS - most - 1, &period, &spread));
+        assert_false(forecast_learn(&f, PERIOD_NS, &period, &spread));
+
+        /* One visit that is left out, or comes at another time, is no part of a period. */
+        assert_true(forecast_learn(&f, PERIOD_NS, &period, &spread));
+        assert_false(forecast_learn(&f, 2 * PERIOD_NS, &period, &spread));
+        assert_false(forecast_learn(&f, PERIOD_NS, &period, &spread));
+        assert_true(forecast_learn(&f, PERIOD_NS, &period, &spread));
+
+        /* Another period than the former one. */
+        f = (Forecast){};
+        for (unsigned i = 0; i < FORECAST_GAPS; i++)
+                (void) forecast_learn(&f, PERIOD_NS, &period, &spread);
+        for (unsigned i = 0; i < FORECAST_GAPS; i++)
+                (void) forecast_learn(&f, 2 * PERIOD_NS / 3, &period, &spread);
+        assert_int_equal(period, 2 * PERIOD_NS / 3);
+        (void) forecast_learn(&f, PERIOD_NS, &period, &spread);
+        for (unsigned i = 0; i < FORECAST_GAPS; i++)
+                assert_true(forecast_learn(&f, PERIOD_NS, &period, &spread));
+        assert_int_equal(period, PERIOD_NS);
+}
+
+/* Visits at random: their gaps agree rarely, so that few windows are made in vain. */
+static void test_random_gaps(void **state) {
+        const unsigned n = 100000;
+        uint64_t period, spread, seed = 1;
+        unsigned n_known = 0;
+        Forecast f = {};
+
+        for (unsigned i = 0; i < n; i++) {
+                seed = seed * 6364136223846793005 + 1442695040888963407;
+                uint64_t gap = FORECAST_PERIOD_MIN_NS + seed % (10 * FORECAST_PERIOD_MIN_NS);
+                n_known += forecast_learn(&f, gap, &period, &spread);
+        }
+        assert_in_range(n_known, 1, n / FORECAST_PART);
 }
 
 static Two busy_make(int low_priority) {
@@ -111,6 +159,20 @@ static void test_window(void **state) {
         /* When the visitor is back, it is expected again. */
         due = visit_regularly(&t, 2);
         assert_true(pass_until(&t, due) > 0);
+        two_done(&t);
+}
+
+/* An entity is expected from its fourth visit on. */
+static void test_first_window(void **state) {
+        Two t = busy_make(0);
+        uint64_t due = visit_regularly(&t, FORECAST_FEW);
+
+        assert_int_equal(pass_until(&t, due), 0);
+        visit(&t);
+        due += PERIOD_NS;
+        assert_in_range(pass_until(&t, due), due - PERIOD_NS / FORECAST_PART, due - FORECAST_MARGIN_NS + 2 * STEP_NS);
+        visit(&t);
+        assert_int_equal(t.h->entity->forecast.n_expected, 1);
         two_done(&t);
 }
 
@@ -216,8 +278,7 @@ static void assert_early(const Two *t, uint64_t due, uint64_t lead_ns) {
 /* The service wakes up `late_ns` after the time at which the window should begin. */
 static void assert_early_when_late(const Two *t, uint64_t due, uint64_t lead_ns, uint64_t late_ns) {
         (void) pass_until(t, due - PERIOD_NS / 2);
-        for (uint64_t until = t->d->forecast_at + late_ns; now_ns() < until;)
-                own_clock_pass(STEP_NS);
+        own_clock_pass(t->d->forecast_at + late_ns - now_ns());
         assert_false(held(t->l));
         assert_early(t, due, lead_ns - late_ns);
 }
@@ -283,7 +344,7 @@ static void test_streams(void **state) {
         uint64_t due = now_ns();
 
         for (unsigned i = 0; i <= 2 * FORECAST_GAPS; i++, due += PERIOD_NS) {
-                assert_true(pass_until(&t, due) > 0 || i <= FORECAST_GAPS);
+                assert_true(pass_until(&t, due) > 0 || i <= FORECAST_FEW);
                 for (unsigned k = 0; k < 10; k++) {
                         visit(&t);
                         (void) pass_until(&t, now_ns() + 200 * NSEC_PER_USEC);
@@ -470,6 +531,9 @@ static void test_equals(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                         cmocka_unit_test(test_periods),
+                        cmocka_unit_test(test_few_gaps),
+                        cmocka_unit_test(test_random_gaps),
+                        cmocka_unit_test(test_first_window),
                         cmocka_unit_test(test_window),
                         cmocka_unit_test(test_late_once),
                         cmocka_unit_test(test_lead),
