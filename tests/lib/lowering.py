@@ -58,6 +58,7 @@ VALUES = {
     "Accounting": ["auto", "off", "sampled", "exact"],
     "Class": ["idle", "slow", "fast", "heavy", "light", "bound"],
 }
+CROWD = 4  # clients and jobs that there may be before more of them end
 OF_GROUPS = ("Max", "Min", "Period", "Accounting")
 
 
@@ -433,8 +434,9 @@ class Trial:
             ("hold", r.choice(VALUES["Class"]), r.choice((0, 1))),
             ("end_hold", r.randrange(9)),
             ("job", self.settings(True), r.choice((0, 0, 0, 1))),
-            ("end_job", r.randrange(9)),
         ]
+        n_jobs = sum(g["Name"].startswith("job:") for g in groups.values())
+        ways += max(1, n_jobs - CROWD) * [("end_job", r.randrange(9))]
         if own:
             ways += 3 * [("set", *own, settings)] + 2 * [("write", *own, key, settings[key])] + [("reset", *own)]
             keys = r.sample(list(TYPES), r.choice((1, 1, 3)))
@@ -452,7 +454,9 @@ class Trial:
         if queues:
             ways += 2 * [("hint", queues[r.choice(list(queues))]["Id"], self.settings())]
         if mine:
-            ways += [("hang_up", r.choice(mine)), ("queue", r.choice(mine), r.choice((0, -1, -200, -(1 << 31))))]
+            # Each step looks at all that there is. So the more there is, the more ends.
+            ways += max(1, len(mine) - CROWD) * [("hang_up", r.choice(mine))]
+            ways += [("queue", r.choice(mine), r.choice((0, -1, -200, -(1 << 31))))]
         if self.places:
             ways += 2 * [("move", r.choice(self.places))]
             place = r.choice(self.places)
