@@ -24,9 +24,18 @@
 
 static const PrivilegedMode modes[] = {PRIVILEGED_CRIU, PRIVILEGED_DEBUG};
 
+static bool is_only_thread(void) {
+        struct stat st;
+
+        return stat("/proc/self/task", &st) == 0 && st.st_nlink == 3; /* one directory for each, and two */
+}
+
+/* The thread that made the last call for a hold may still be on its way out, and sanitizers' allocators keep their
+ * locks over fork(). */
 static Busy *busy_new(pid_t *ret) {
         Busy *b = shared_new(sizeof(*b));
 
+        check(poll_until(is_only_thread()));
         b->duration_ns = NSEC_PER_MSEC;
         b->runtime_enable = true;
         *ret = busy_start(b);
