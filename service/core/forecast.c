@@ -58,14 +58,15 @@ static bool learn_from_all(const Forecast *f, uint64_t *ret_period_ns, uint64_t 
 }
 
 static bool learn_from_newest(const Forecast *f, uint64_t *ret_period_ns, uint64_t *ret_spread_ns) {
-        uint64_t sorted[FORECAST_FEW];
+        unsigned n = f->n_missed < FORECAST_MISSES ? FORECAST_FEW : FORECAST_FEW + 1;
+        uint64_t sorted[FORECAST_FEW + 1];
 
-        if (f->n < FORECAST_FEW)
+        if (f->n < n)
                 return false;
-        for (unsigned i = 0; i < FORECAST_FEW; i++)
+        for (unsigned i = 0; i < n; i++)
                 sorted[i] = f->gaps[(f->next + FORECAST_GAPS - 1 - i) % FORECAST_GAPS];
-        sort_gaps(sorted, FORECAST_FEW);
-        return find_period(sorted, FORECAST_FEW, 0, ret_period_ns, ret_spread_ns);
+        sort_gaps(sorted, n);
+        return find_period(sorted, n, 0, ret_period_ns, ret_spread_ns);
 }
 
 bool forecast_learn(Forecast *f, uint64_t gap_ns, uint64_t *ret_period_ns, uint64_t *ret_spread_ns) {
@@ -77,6 +78,14 @@ bool forecast_learn(Forecast *f, uint64_t gap_ns, uint64_t *ret_period_ns, uint6
 
 /* --- entities that are due --- */
 
+typedef struct Window {
+        uint64_t open, close;
+        uint64_t from; /* the entity is not expected earlier */
+        bool leads;    /* to the next one, which opens when it closes */
+} Window;
+
+static bool window_of(const Entity *e, uint64_t now, Window *ret);
+
 static unsigned n_due(const Device *d) {
         const Entity *e;
         unsigned n = 0;
@@ -86,16 +95,6 @@ static unsigned n_due(const Device *d) {
         return n;
 }
 
-static bool list_add(Entity *e) {
-        if (e->forecast.listed)
-                return true;
-        if (n_due(e->device) >= FORECAST_MAX)
-                return false;
-        e->forecast.listed = true;
-        DL_APPEND2(e->device->forecasts, e, forecast.before, forecast.after);
-        return true;
-}
-
 void forecast_forget(Entity *e) {
         if (!e->forecast.listed)
                 return;
@@ -103,6 +102,35 @@ void forecast_forget(Entity *e) {
         e->forecast.due_at = e->forecast.beat_at = e->forecast.hinted_at = 0;
         e->forecast.listed = false;
         DL_DELETE2(e->device->forecasts, e, forecast.before, forecast.after);
+}
+
+/* Finds whom the entity may displace from a list that is full: one that is not expected any more, or else the one of
+ * lowest priority, if that is below the entity's. */
+static Entity *find_dispensable(const Entity *e, uint64_t now) {
+        Entity *other, *lowest = NULL;
+        Window w;
+
+        DL_FOREACH2(e->device->forecasts, other, forecast.after) {
+                if (!other->told_ready && !window_of(other, now, &w))
+                        return other;
+                if (!lowest || other->settings.priority < lowest->settings.priority)
+                        lowest = other;
+        }
+        return lowest && lowest->settings.priority < e->settings.priority ? lowest : NULL;
+}
+
+static bool list_add(Entity *e, uint64_t now) {
+        if (e->forecast.listed)
+                return true;
+        if (n_due(e->device) >= FORECAST_MAX) {
+                Entity *other = find_dispensable(e, now);
+                if (!other)
+                        return false;
+                forecast_forget(other);
+        }
+        e->forecast.listed = true;
+        DL_APPEND2(e->device->forecasts, e, forecast.before, forecast.after);
+        return true;
 }
 
 static uint64_t distance(uint64_t a, uint64_t b) {
@@ -167,15 +195,18 @@ void forecast_came(Entity *e, uint64_t at) {
                 return;
         }
         if ((f->due_at > 0 || f->hinted_at > 0) && may_have_others_yield(e)) {
+                bool expected = e->device->yields_below >= e->settings.priority;
+
                 f->n_visits++;
-                f->n_expected += e->device->yields_below >= e->settings.priority;
+                f->n_expected += expected;
+                f->n_missed = expected ? 0 : f->n_missed + 1;
         }
         pauses_fade(f, gap);
         bool known = f->came_at > 0 && forecast_learn(f, gap, &f->period_ns, &f->spread_ns);
         f->came_at = at;
         f->hinted_at = 0;
         f->charged_at = MIN(f->charged_at, at);
-        if (known && list_add(e)) {
+        if (known && list_add(e, at)) {
                 expect_next(f, at);
                 e->device->forecast_stale = true;
         } else if (f->listed)
@@ -246,12 +277,6 @@ static bool device_forecasts(const Device *d) {
 static uint64_t lead_of(const Entity *e) {
         return e->device->costs.hold_ns + e->device->costs.hold_ns / 4;
 }
-
-typedef struct Window {
-        uint64_t open, close;
-        uint64_t from; /* the entity is not expected earlier */
-        bool leads;    /* to the next one, which opens when it closes */
-} Window;
 
 /* Finds the window for an entity that is due from `first` to `last`. A window costs others its length at most, which
  * may be 1/FORECAST_PART of the time since `since`. What it does not need of that, it uses to wait for an entity that
@@ -339,7 +364,7 @@ void forecast_heard(Queue *q, uint64_t at) {
         uint64_t from = charged_until(f);
         if (period_window(e, &w) && now >= w.open)
                 from = MAX(from, w.close);
-        if (!make_window(e, at, at, FORECAST_HINT_NS, from, &w) || !list_add(e))
+        if (!make_window(e, at, at, FORECAST_HINT_NS, from, &w) || !list_add(e, now))
                 return;
         f->hinted_at = f->charged_at = at;
         f->hint_from = from;

@@ -12,10 +12,11 @@
  *     were left out, counts as so many of its parts. Of the last FORECAST_GAPS gaps, the FORECAST_ODD longest and as
  *     many of the shortest are dropped; the median of the others is the period, and the farthest from it says how exact
  *     it is. Before there are so many, and where they disagree, the newest FORECAST_FEW count, none dropped and none
- *     divided, if they agree: most jobs are expected from their fourth visit on. Random gaps agree now and then; that
- *     costs a window each time. A moment within FORECAST_PERIOD_MIN_NS of the visit's first one belongs to the same
- *     visit, and so does one after a pause below FORECAST_PAUSE_NS: a stream of launches comes only once. A job that is
- *     late once may come by its former beat again, or a period after that visit: both are expected.
+ *     divided, if they agree: most jobs are expected from their fourth visit on. Gaps of no period agree now and then,
+ *     too, which costs a window. So after FORECAST_MISSES visits in a row outside of their windows one gap more has to
+ *     agree. A moment within FORECAST_PERIOD_MIN_NS of the visit's first one belongs to the same visit, and so does one
+ *     after a pause below FORECAST_PAUSE_NS: a stream of launches comes only once. A job that is late once may come by
+ *     its former beat again, or a period after that visit: both are expected.
  *   - The window: it begins as long before the due time as it takes to stop a running entity, or until launches in
  *     flight have ended, and is at most 1/FORECAST_PART of the period. Where launches in flight take longer than that
  *     allows, it does not wait for them. Where stopping does, it begins as early as is allowed: the first stops of a
@@ -34,10 +35,10 @@
  *     each visit, and a quarter more, FORECAST_PAUSE_NS at most; in a visit for 1/FORECAST_PAUSE_PART of the period at
  *     most, and of the time since the last visit where that is shorter. The next window is shorter by that.
  *
- * So an entity with a period costs those below at most 1/FORECAST_PART of their time beside its own work, and one that
- * does not come costs them one window. The policy knows nothing of windows: the time in them counts as the yielding
- * entities' time. Linger=0 turns forecasts off, as it does all keeping of a device for an entity; and a policy without
- * priorities has none.
+ * So an entity with a period costs those below, beside its own work, at most 1/FORECAST_PART of the time from one visit
+ * to the next, and one that does not come costs them one window. The policy knows nothing of windows: the time in them
+ * counts as the yielding entities' time. Linger=0 turns forecasts off, as it does all keeping of a device for an
+ * entity; and a policy without priorities has none.
  *
  * A client can also say when it launches next (the hint "WillLaunch"): then that moment counts, with FORECAST_HINT_NS
  * on both sides, until the entity has come. The limit is the same, of the time since the entity came, or since a hint
@@ -46,7 +47,8 @@
  *
  * Where no entity has a lower priority, nobody yields: no windows are made.
  *
- * At most FORECAST_MAX entities of a device have forecasts at a time.
+ * At most FORECAST_MAX entities of a device have forecasts at a time. One that did not come when it was expected makes
+ * room for another, and else one of lower priority does.
  */
 
 #include <stdbool.h>
@@ -57,6 +59,7 @@
 #define FORECAST_GAPS          12U
 #define FORECAST_ODD           3U
 #define FORECAST_FEW           2U
+#define FORECAST_MISSES        2U
 #define FORECAST_LATE_NS       (2 * NSEC_PER_MSEC)
 #define FORECAST_PERIOD_MIN_NS (5 * NSEC_PER_MSEC)
 #define FORECAST_PERIOD_MAX_NS (2 * NSEC_PER_SEC)
@@ -92,6 +95,7 @@ typedef struct Forecast {
         uint64_t hint_from;            /* the time before it that counts */
         uint64_t charged_at;           /* of the last hint that was taken, or came_at if that was earlier */
         uint64_t n_visits, n_expected; /* visits while its due time was known; those in a window */
+        unsigned n_missed;             /* the last of these in a row that were in none */
         bool listed;                   /* on Device.forecasts */
         Entity *before, *after;
 } Forecast;

@@ -381,8 +381,92 @@ static void test_changes_in_a_pause(void **state) {
         }
 }
 
+/* Gaps that agree by two, and never by three: after some windows in vain there are no more. */
+static void test_gaps_in_pairs(void **state) {
+        Three t = three_make();
+        uint64_t at = now_ns();
+
+        for (unsigned i = 0; i < 200; i++, at += (i / 2 % 2 ? 25 : 10) * NSEC_PER_MSEC) {
+                pass_until(&t, at);
+                work(&t, t.h, WORK_NS);
+        }
+        assert_in_range(t.h->entity->forecast.n_visits, 1, FORECAST_MISSES);
+        assert_int_equal(t.h->entity->forecast.n_expected, 0);
+        three_done(&t);
+}
+
+typedef struct Crowd {
+        Process processes[FORECAST_MAX];
+        Queue *queues[FORECAST_MAX];
+} Crowd;
+
+/* As many entities as can have forecasts have a period. Returns when they are due again. */
+static uint64_t crowd_join(Crowd *c, Three *t, int priority) {
+        uint64_t due = now_ns();
+
+        for (unsigned i = 0; i < FORECAST_MAX; i++) {
+                char name[16];
+
+                (void) snprintf(name, sizeof(name), "/crowd-%u", i);
+                c->processes[i] = join(t->m, name, priority);
+                c->queues[i] = queue(c->processes + i, "d", 0);
+        }
+        for (unsigned k = 0; k <= FORECAST_FEW; k++, due += PERIOD_NS) {
+                pass_until(t, due);
+                for (unsigned i = 0; i < FORECAST_MAX; i++)
+                        work(t, c->queues[i], 50 * NSEC_PER_USEC);
+        }
+        for (unsigned i = 0; i < FORECAST_MAX; i++)
+                assert_true(c->queues[i]->entity->forecast.listed);
+        return due;
+}
+
+static void crowd_leave(Crowd *c) {
+        for (unsigned i = 0; i < FORECAST_MAX; i++)
+                leave(c->processes + i);
+}
+
+/* Those who had a period and do not come any more keep nobody from being expected, whatever their priority. */
+static void test_idle_crowd(void **state) {
+        for (int priority = -5; priority <= 15; priority += 20) {
+                Three t = three_make();
+                Crowd c;
+
+                (void) crowd_join(&c, &t, priority);
+                let_pass(&t, 4 * PERIOD_NS);
+                (void) visit_regularly(&t, 2 * FORECAST_GAPS, PERIOD_NS);
+                assert_true(t.h->entity->forecast.n_expected >= 2 * FORECAST_GAPS - FORECAST_FEW - 2);
+                check(t.m);
+                crowd_leave(&c);
+                three_done(&t);
+        }
+}
+
+/* Where all are expected, those of the highest priorities are. */
+static void test_busy_crowd(void **state) {
+        for (int priority = -5; priority <= 15; priority += 20) {
+                Three t = three_make();
+                Crowd c;
+                uint64_t due = crowd_join(&c, &t, priority);
+
+                for (unsigned k = 0; k < 2 * FORECAST_GAPS; k++, due += PERIOD_NS) {
+                        pass_until(&t, due);
+                        for (unsigned i = 0; i < FORECAST_MAX; i++)
+                                work(&t, c.queues[i], 50 * NSEC_PER_USEC);
+                        pass_until(&t, due + PERIOD_NS / 2);
+                        work(&t, t.h, WORK_NS);
+                }
+                assert_int_equal(t.h->entity->forecast.listed, priority < 10);
+                crowd_leave(&c);
+                three_done(&t);
+        }
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
+                        cmocka_unit_test(test_gaps_in_pairs),
+                        cmocka_unit_test(test_idle_crowd),
+                        cmocka_unit_test(test_busy_crowd),
                         cmocka_unit_test(test_hints_before_it_is_due),
                         cmocka_unit_test(test_hints_when_it_is_late),
                         cmocka_unit_test(test_hint_after_the_window),

@@ -67,6 +67,12 @@ static void test_few_gaps(void **state) {
         assert_false(forecast_learn(&f, PERIOD_NS, &period, &spread));
         assert_true(forecast_learn(&f, PERIOD_NS, &period, &spread));
 
+        /* After forecasts in vain it takes one more. */
+        f = (Forecast){.n_missed = FORECAST_MISSES};
+        for (unsigned i = 0; i < FORECAST_FEW; i++)
+                assert_false(forecast_learn(&f, PERIOD_NS, &period, &spread));
+        assert_true(forecast_learn(&f, PERIOD_NS, &period, &spread));
+
         /* Another period than the former one. */
         f = (Forecast){};
         for (unsigned i = 0; i < FORECAST_GAPS; i++)
