@@ -275,7 +275,14 @@ static void case_edges(void) {
                 finish(q);
         }
         CHECK(poll_until(atomic_load(&slot->completed) == 40));
-        CHECK(atomic_load(&slot->mean_ns) > 0);
+        /* What begins and ends between two looks has no known length, and looks are rarer on a busy machine. */
+        for (uint64_t ns = SHORT_NS; atomic_load(&slot->mean_ns) == 0; ns *= 2) {
+                CHECK(ns < NSEC_PER_SEC);
+                dispatch(q, 4, ns);
+                CHECK(poll_until(fake_take_edge(client->f, 0)));
+                CHECK(poll_until(outstanding(0) == 0));
+                finish(q);
+        }
 
         /* The queue becomes ready while it is held, and is known to be ready when it is released. */
         hold_all(1);

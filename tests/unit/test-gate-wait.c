@@ -114,7 +114,7 @@ static void test_hold_and_run(void **state) {
         page_slot_set_watch(fake_slot(x->f, 0), WATCH_ALL);
         fake_hold(x->f, 0, NSEC_INFINITY);
         launch(x, &l, launcher_main);
-        assert_true(poll_until(has_waiters(x, 0, 1)));
+        assert_true(poll_until(has_waiters(x, 0, 1) && threads_asleep("launcher") == 1));
         assert_int_equal(fake_counted(x->f, 0), 1); /* the launch that waits is known */
         assert_true(fake_take_edge(x->f, 0));
         assert_int_equal(atomic_load(&fake_slot(x->f, 0)->submitted), 0);
@@ -168,7 +168,7 @@ static void test_signal_storm(void **state) {
         assert_int_equal(attach(x, 0), 0);
         fake_hold(x->f, 0, NSEC_INFINITY);
         launch(x, &l, launcher_main);
-        assert_true(poll_until(has_waiters(x, 0, 1)));
+        assert_true(poll_until(has_waiters(x, 0, 1) && threads_asleep("launcher") == 1));
         for (int i = 0; i < 5000; i++)
                 assert_int_equal(pthread_kill(l.thread, SIGUSR1), 0);
         assert_int_equal(atomic_load(&l.began), -1);
