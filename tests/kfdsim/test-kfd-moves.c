@@ -198,10 +198,14 @@ static void case_reserving_waits(void) {
         CHECK(reserve(&v.queue->hsa_queue, 1) == 1);
         CHECK(now_ns() - begun >= MOVE_WAIT_NS);
         CHECK(scheduler_until(s, client->n_gone == 1)); /* the hold has failed: the level is lower */
-        begun = now_ns();
-        for (uint64_t i = 2; i < 12; i++)
+        /* A busy machine delays one, and now and then another. */
+        unsigned n_long = 0;
+        for (uint64_t i = 2; i < 12; i++) {
+                begun = now_ns();
                 CHECK(reserve(&v.queue->hsa_queue, 1) == i);
-        CHECK(now_ns() - begun < 10 * MOVE_WAIT_NS);
+                n_long += now_ns() - begun >= MOVE_WAIT_NS;
+        }
+        CHECK(n_long < 5);
 }
 
 /* A move does not wait for ever for a program that never writes its packet, and no thread that reserves waits for
