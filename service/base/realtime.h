@@ -5,10 +5,11 @@
  * Realtime: the service's real-time priority while it makes decisions
  *
  * The latency of a decision is mostly the service's wake-up, and on a host with busy CPUs the ordinary scheduler delays
- * that by milliseconds. A decision itself takes microseconds, so the service has the lowest real-time priority while
- * entities compete; the kernel's own limit on real-time work (sched_rt_runtime_us) and the watchdog bound it. At all
- * other times it is an ordinary process, which cannot be made to shut others out of their CPU by keeping it busy over
- * the bus; It is an ordinary process, too, while it polls without sleeping (BusyPoll=). Children never inherit it.
+ * that by milliseconds, whatever the nice level: who has just used the CPU waits for the end of another's slice. A
+ * decision itself takes microseconds, so the service has the lowest real-time priority while a device has several
+ * entities. It has it before they compete, because the first to launch beside another waits for the service, too. The
+ * kernel's own limit on real-time work (sched_rt_runtime_us) and the watchdog bound it. It is an ordinary process while
+ * there is nobody to decide between, and while it polls without sleeping (BusyPoll=). Children never inherit it.
  *
  * Clients that keep it busy by other means do not get a real-time hog: a service that has used more than
  * 1/REALTIME_BUSY of a window is an ordinary process until it has used less than 1/REALTIME_CALM of one.

@@ -144,7 +144,7 @@ void manager_settle(Manager *m) {
 
 /* How fast the service has to wake: a sleeping CPU takes time to wake, in which a client may wait for a decision. */
 typedef struct Alertness {
-        bool contended;          /* several entities want a device */
+        bool shared;             /* a device has several entities */
         uint64_t busy_poll_ns;   /* how long to poll before the next sleep */
         uint64_t cpu_latency_ns; /* how long waking a CPU may take */
 } Alertness;
@@ -153,12 +153,13 @@ static Alertness manager_alertness(const Manager *m) {
         Alertness a = {.cpu_latency_ns = NSEC_INFINITY};
         const Device *d, *tmp;
 
-        HASH_ITER(hh, m->devices, d, tmp)
+        HASH_ITER(hh, m->devices, d, tmp) {
+                a.shared |= d->state != DEVICE_ALONE;
                 if (d->state == DEVICE_CONTENDED) {
-                        a.contended = true;
                         a.busy_poll_ns = MAX(a.busy_poll_ns, d->tuning.busy_poll_ns);
                         a.cpu_latency_ns = MIN(a.cpu_latency_ns, d->tuning.cpu_latency_ns);
                 }
+        }
         return a;
 }
 
@@ -285,7 +286,7 @@ int manager_loop(Manager *m) {
                 Alertness a = manager_alertness(m);
                 bool poll = a.busy_poll_ns > 0 && now_ns() - last < a.busy_poll_ns;
 
-                realtime_set(&m->realtime, a.contended && a.busy_poll_ns == 0 && !realtime_is_busy(&m->load, now_ns()));
+                realtime_set(&m->realtime, a.shared && a.busy_poll_ns == 0 && !realtime_is_busy(&m->load, now_ns()));
                 cpu_latency_set(&m->cpu_latency, NULL, a.cpu_latency_ns);
                 r = manager_turn(m, poll ? 0 : NSEC_INFINITY);
                 if (r < 0)

@@ -81,7 +81,7 @@ class Attacks(Case):
         super().setUp()
         # A client above all attackers, so that their claims of being ready delay no other.
         self.low_client, self.low = self.tenant("low", Priority=5)
-        _, self.high = self.tenant("high", Priority=10)
+        self.high_client, self.high = self.tenant("high", Priority=10)
         self.low.edge(1)
         self.service_pid = self.service.pid
 
@@ -238,6 +238,14 @@ class Attacks(Case):
         while pending:
             os.close(self.c.reply(pending.pop(0))[0])
         self.until_policy(os.SCHED_RR)
+
+    def test_real_time_before_the_first_competes(self):
+        """Who is the first to launch beside another waits no longer for the service than those after. Where there is
+        nobody to decide between, it is an ordinary process."""
+        until(lambda: "state=sole " in self.dump(), "the low one to have the device alone")
+        self.until_policy(os.SCHED_RR)
+        self.high_client.close()
+        self.until_policy(os.SCHED_OTHER)
 
     def until_policy(self, policy, meanwhile=lambda: None):
         """The service reviews its own scheduling between two turns of its loop, one for each call."""
