@@ -55,6 +55,8 @@ static uint32_t queue_threshold(const Queue *q) {
         bool by_gang = e->grant.verdict == VERDICT_HOLD && e->gang == GANG_RUN;
         uint32_t threshold = by_gang ? e->device->config.threshold : e->grant.threshold;
 
+        if (e->gang == GANG_DRAIN)
+                return 1;
         if (!device_grants_in_force(e->device))
                 return 0;
         if (threshold == 0 || (e->settings.threshold != 0 && !e->settings.threshold_lowers) ||
@@ -75,7 +77,7 @@ static SlotWords wanted_words(const Queue *q) {
                 w.threshold = queue_threshold(q);
         } else if (e && e->policy && e->limited)
                 w.threshold = queue_threshold(q); /* it launches little until the service hears of its work */
-        if (w.threshold != 0) {
+        if (w.threshold != 0 && e->gang != GANG_DRAIN) {
                 w.budget_us = e->device->tuning.budget_us;
                 w.lead_us = e->device->tuning.lead_us;
         }
@@ -289,7 +291,7 @@ static void write_runs(Device *d) {
 
         d->cause_at = NSEC_INFINITY;
         LL_FOREACH2(d->changed, e, changed_next)
-        if (e->tail_awaited)
+        if (e->tail_awaited || gang_is_held(e))
                 tail_settle(e, now_ns());
         LL_FOREACH_SAFE2(d->changed, e, tmp, changed_next) {
                 note_service_wait(e, cause);

@@ -9,6 +9,7 @@
 #include "client.h"
 #include "crowd.h"
 #include "decision.h"
+#include "gang.h"
 #include "hooked.h"
 #include "overlaps.h"
 #include "quick.h"
@@ -224,6 +225,8 @@ static uint32_t wanted_watch(const Queue *q) {
                 return PAGE_WATCH_ALL;
         if (!e || !e->policy || !q->counted_active)
                 return 0;
+        if (gang_is_held(e))
+                return PAGE_WATCH_ALL; /* on a device that it has alone, too: the other members hang on its tail */
         switch (e->device->state) {
         case DEVICE_ALONE:
                 return account_watches(&e->device->account) ? PAGE_WATCH_READY | PAGE_WATCH_IDLE : 0;

@@ -33,6 +33,7 @@ typedef enum GangVerdict {
         GANG_NONE, /* its own grant counts */
         GANG_RUN,
         GANG_HOLD,
+        GANG_DRAIN, /* held, but for one launch at a time, for which launches in flight of other members may wait */
 } GangVerdict;
 
 /* What each edge reads comes first, and is in few lines of a cache. */
@@ -65,8 +66,10 @@ struct Entity {
         Client *client; /* ENTITY_CLIENT and ENTITY_QUEUE; NULL: freed, with launches still in flight */
 
         PolicySettings settings;
-        Share *share; /* with `policy` */
-        uint64_t gang_since;
+        Share *share;            /* with `policy` */
+        uint64_t gang_since;     /* GANG_DRAIN is a part of GANG_HOLD here */
+        uint64_t gang_stuck_at;  /* from then on launches in flight are taken for waiting ones */
+        uint64_t gang_look_at;   /* when to look at that again; NSEC_INFINITY: not */
         PreemptionChoice choice; /* while it is held: how far the hold reaches */
         bool looks_at_flights;   /* the review only looks for launches in flight */
         bool gate_only;          /* there is nothing to choose: its hold reaches no further than the gate */

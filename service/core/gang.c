@@ -40,7 +40,7 @@ static GangVerdict gang_decide(const Entity *e, uint64_t now) {
                 return GANG_NONE;
         if (lead->grant.verdict == VERDICT_HOLD)
                 return GANG_HOLD;
-        if (lead->gang == GANG_HOLD && ns_sub(now, lead->gang_since) >= lead->device->config.starve_ns)
+        if (gang_is_held(lead) && ns_sub(now, lead->gang_since) >= lead->device->config.starve_ns)
                 return GANG_RUN;
         CDL_FOREACH2((Entity *) e, m, alike_next)
         if (m != lead && is_member(m) && is_outranked(m))
@@ -48,11 +48,120 @@ static GangVerdict gang_decide(const Entity *e, uint64_t now) {
         return GANG_RUN;
 }
 
+/* --- draining together --- */
+
+/* When launches in flight are taken for waiting ones: after twice the time that they usually take, within these. */
+#define GANG_STUCK_MIN_NS NSEC_PER_MSEC
+#define GANG_STUCK_MAX_NS (POLICY_TAIL_WAIT / 4)
+
+static uint64_t drain_until(const Entity *e) {
+        return e->gang_since + POLICY_TAIL_WAIT;
+}
+
+static void look_by(Entity *e, uint64_t at) {
+        e->gang_look_at = MIN(e->gang_look_at, at);
+        entity_review_by(e, at);
+}
+
+void gang_tail_began(Entity *e, uint64_t now) {
+        uint64_t own = ladder_entity_drain(e);
+
+        e->gang_stuck_at = now + GANG_STUCK_MIN_NS;
+        if (own != PREEMPTION_UNKNOWN)
+                e->gang_stuck_at = now + CLAMP(2 * own, (uint64_t) GANG_STUCK_MIN_NS, (uint64_t) GANG_STUCK_MAX_NS);
+        look_by(e, e->gang_stuck_at);
+}
+
+void gang_tail_ended(Entity *e) {
+        e->gang_look_at = NSEC_INFINITY;
+        if (gang_is_held(e))
+                device_touch(e->device);
+}
+
+/* A hold that reaches further than the gate takes launches off, and leaves nobody waiting. */
+static bool is_at_gate(const Entity *e) {
+        return e->choice.level < LEVEL_DEQUEUE;
+}
+
+/* Whether it drains, or that has ended and its hold is not written yet. */
+static bool may_still_launch(const Entity *e) {
+        return e->gang == GANG_DRAIN || (e->gang == GANG_HOLD && e->preemption != PREEMPTION_OFF && e->held_since == 0);
+}
+
+bool gang_drains(Entity *e, uint64_t now) {
+        const Entity *m;
+
+        if (!is_member(e) || !gang_is_held(e) || now >= drain_until(e))
+                return false;
+        CDL_FOREACH2(e, m, alike_next)
+        if (is_member(m) && ((m != e && m->n_tails > 0 && is_at_gate(m)) || may_still_launch(m))) {
+                look_by(e, drain_until(e));
+                return true;
+        }
+        return false;
+}
+
+void gang_review(Entity *e, uint64_t now) {
+        if (now < e->gang_look_at)
+                return;
+        e->gang_look_at = NSEC_INFINITY;
+        if (!gang_is_held(e))
+                return;
+        entity_words_changed(e); /* its tail is looked at, too */
+        device_touch(e->device);
+}
+
+/* Whether its hold is written: before, it may have launches in flight that are no tail yet. */
+static bool is_known(const Entity *e) {
+        return e->gang == GANG_DRAIN || (e->gang == GANG_HOLD && e->held_since > 0);
+}
+
+/* Whether an entity of a higher priority runs on its device, by its grant or as a member of a gang. */
+static bool runs_below(const Entity *e) {
+        const Entity *o;
+
+        DL_FOREACH2(e->device->entities, o, device_next)
+                if (o->told_ready && o->settings.priority > e->settings.priority &&
+                                gang_entity_verdict(o) == VERDICT_RUN)
+                        return true;
+        return false;
+}
+
+static bool may_drain(const Entity *e, uint64_t now) {
+        const Entity *m;
+
+        if (!is_known(e) || now >= drain_until(e) || e->n_tails > 0 || !is_at_gate(e) || e->device->global)
+                return false;
+        CDL_FOREACH2((Entity *) e, m, alike_next)
+        if (m != e && is_member(m) && m->n_tails > 0 && is_at_gate(m) && now >= m->gang_stuck_at)
+                return !runs_below(e);
+        return false;
+}
+
+/* Since when the gang is held. A member that joins later counts from then on, too. */
+static uint64_t held_since(const Entity *e, uint64_t now) {
+        const Entity *m;
+
+        CDL_FOREACH2((Entity *) e, m, alike_next)
+        if (is_member(m) && gang_is_held(m))
+                return m->gang_since;
+        return now;
+}
+
 static void gang_set(Entity *e, GangVerdict v, uint64_t now) {
+        bool held = gang_is_held(e);
+
+        if (v == GANG_HOLD && may_drain(e, now)) {
+                v = GANG_DRAIN;
+                look_by(e, drain_until(e));
+        }
         if (e->gang == v)
                 return;
+        if (v != GANG_HOLD && v != GANG_DRAIN)
+                e->gang_since = now;
+        else if (!held)
+                e->gang_since = held_since(e, now);
         e->gang = v;
-        e->gang_since = now;
         entity_words_changed(e);
         device_touch(e->device);
 }

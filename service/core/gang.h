@@ -16,6 +16,14 @@
  * On each other device, an entity of the same priority may have the turn: the gang then shares the device with it until
  * that turn ends.
  *
+ * A gang drains together. A hold at the gate leaves launches in flight, and some of them wait for a launch of another
+ * member, which the hold stops. So when launches in flight of a member have not ended after a while, those members of
+ * the gang that have none may launch, one at a time, until these have ended: GANG_DRAIN. While a member has a tail
+ * (tail.h), or may launch like this, the tails of all have not ended for the policies: the gang is charged for that
+ * time, and equals wait. It ends POLICY_TAIL_WAIT after the hold began. No member launches on a device where an entity
+ * of a higher priority runs, or whose policy is global. Launches that a driver takes off the device keep nobody
+ * waiting.
+ *
  * Why no gang waits for ever. A gang's verdict never depends on another gang's verdict, only on grants, and grants
  * never depend on gangs: policies are told of readiness as it is. So there is no circle of gangs that wait for each
  * other. A gang waits for entities of higher priority, or for its turn on one device, the lead's. So among equals it
@@ -32,6 +40,22 @@ void gang_note_runners(Device *d);
 /* Called when that is done for all devices of a turn: updates the verdicts of the device's gangs on all their devices.
  * Cost: a look at its entities, and at all members of each gang that is there. */
 void gang_update_device(Device *d, uint64_t now);
+
+/* Whether the entity is held as a member of a gang, maybe but for one launch at a time. */
+static inline bool gang_is_held(const Entity *e) {
+        return e->gang == GANG_HOLD || e->gang == GANG_DRAIN;
+}
+
+/* Called when the entity got its first tail, and when the last one has ended. */
+void gang_tail_began(Entity *e, uint64_t now);
+void gang_tail_ended(Entity *e);
+
+/* Whether the gang's launches in flight have not all ended, so that the tail of this member has not, either. Has that
+ * looked at again when it can be so no longer. */
+bool gang_drains(Entity *e, uint64_t now);
+
+/* Called at Entity.gang_look_at. */
+void gang_review(Entity *e, uint64_t now);
 
 /* The member's verdict: its gang's, or that of its own grant when the gang has none. */
 Verdict gang_entity_verdict(const Entity *e);

@@ -6,6 +6,7 @@
 
 #include <utlist.h>
 
+#include "gang.h"
 #include "ladder.h"
 #include "observer.h"
 #include "review.h"
@@ -14,8 +15,9 @@
 
 static uint64_t entity_review_at(const Entity *e) {
         uint64_t tail_at = MIN(e->tail_look_at, e->tail_until), held_at = MIN(e->review_at, e->overdue.look_at);
+        uint64_t at = MIN(tail_at, held_at);
 
-        return MIN(tail_at, held_at);
+        return MIN(at, e->gang_look_at);
 }
 
 void device_review(Device *d, uint64_t now) {
@@ -27,6 +29,7 @@ void device_review(Device *d, uint64_t now) {
                         entity_words_changed(e);
                 observers_entity_reviewed(e, now);
                 tail_review(e, now);
+                gang_review(e, now);
                 uint64_t at = entity_review_at(e);
                 d->review_at = MIN(d->review_at, at);
                 if (at == NSEC_INFINITY) {

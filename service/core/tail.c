@@ -7,6 +7,7 @@
 #include <utlist.h>
 
 #include "client.h"
+#include "gang.h"
 #include "ladder.h"
 #include "overlaps.h"
 #include "rota.h"
@@ -16,9 +17,21 @@
 /* First interval between two looks at a driver's progress; it doubles with each look. */
 #define TAIL_LOOK_NS (50 * NSEC_PER_USEC)
 
+static void entity_add_tail(Entity *e, uint64_t now) {
+        if (e->n_tails++ == 0 && e->settings.gang)
+                gang_tail_began(e, now);
+}
+
 static void entity_tails_end(Entity *e, uint64_t at) {
         e->tail_look_at = e->tail_until = NSEC_INFINITY;
-        if (!e->policy || !e->tail_awaited)
+        if (!e->policy)
+                return;
+        if (!e->tail_awaited) {
+                if (e->n_tails == 0)
+                        entity_tails_ended(e); /* it was idle already when it was suspended */
+                return;
+        }
+        if (e->settings.gang && e->n_active > 0 && gang_drains(e, now_ns()))
                 return;
         e->tail_awaited = false;
         overlaps_end(e, e->n_tails == 0, at);
@@ -39,14 +52,29 @@ void tails_of_stopped(Entity *e, uint64_t at) {
 }
 
 void entity_begin_tail(Entity *e, uint64_t now) {
-        e->n_tails++;
+        entity_add_tail(e, now);
         if (!e->told_ready && !e->tail_awaited)
                 tails_of_stopped(e, now);
 }
 
+/* Tells of those members that have no tail: they waited for that of the entity. */
+static void gang_tails_end(Entity *e, uint64_t at) {
+        Entity *m;
+
+        CDL_FOREACH2(e, m, alike_next)
+        if (m->settings.gang && m->n_tails == 0)
+                entity_tails_end(m, at);
+}
+
 void entity_end_tail(Entity *e, uint64_t at) {
-        if (--e->n_tails == 0)
+        if (--e->n_tails > 0)
+                return;
+        if (!e->settings.gang) {
                 entity_tails_end(e, at);
+                return;
+        }
+        gang_tail_ended(e);
+        gang_tails_end(e, at);
 }
 
 void tail_begin(Queue *q) {
@@ -54,7 +82,7 @@ void tail_begin(Queue *q) {
                 return;
         q->tail = true;
         q->tail_at = now_ns();
-        q->entity->n_tails++;
+        entity_add_tail(q->entity, q->tail_at);
 }
 
 void tail_end(Queue *q, uint64_t at) {
@@ -103,6 +131,8 @@ static void look_later(Entity *e, uint64_t now) {
 }
 
 void tail_settle(Entity *e, uint64_t now) {
+        if (e->settings.gang)
+                gang_tails_end(e, now);
         if (!e->policy || !e->tail_awaited)
                 return;
         if (e->n_tails == 0 || e->grant.verdict != VERDICT_HOLD) {
