@@ -59,6 +59,7 @@ int entity_new(Device *d, EntityKind kind, Group *g, Client *c, const PolicySett
                         .review_at = NSEC_INFINITY,
                         .overdue = {.look_at = NSEC_INFINITY},
                         .gang_look_at = NSEC_INFINITY,
+                        .gang_turn_at = NSEC_INFINITY,
                         .tail_look_at = NSEC_INFINITY,
                         .tail_until = NSEC_INFINITY,
         };

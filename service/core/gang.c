@@ -20,10 +20,10 @@ static bool counts(const Entity *e) {
         return e->told_ready && device_grants_in_force(e->device) && e->preemption != PREEMPTION_OFF;
 }
 
-static const Entity *gang_lead(const Entity *e) {
-        const Entity *m, *lead = NULL;
+static Entity *gang_lead(Entity *e) {
+        Entity *m, *lead = NULL;
 
-        CDL_FOREACH2((Entity *) e, m, alike_next)
+        CDL_FOREACH2(e, m, alike_next)
         if (is_member(m) && counts(m) && (!lead || strcmp(m->device->id, lead->device->id) < 0))
                 lead = m;
         return lead;
@@ -33,18 +33,34 @@ static bool is_outranked(const Entity *e) {
         return counts(e) && e->grant.verdict != VERDICT_RUN && e->device->highest_run > e->settings.priority;
 }
 
-static GangVerdict gang_decide(const Entity *e, uint64_t now) {
-        const Entity *m, *lead = gang_lead(e);
+/* Whether a gang that is outranked has a turn all the same, as its lead's policy would give it one: as long as
+ * StarveRun= says, each time that it was held for StarveAfter=. */
+static bool is_owed(Entity *lead, uint64_t now) {
+        const PolicyConfig *c = &lead->device->config;
+        bool owed = now < lead->gang_owed_until;
+
+        if (!owed && (!gang_is_held(lead) || c->starve_run_ns == 0))
+                return false;
+        if (!owed && ns_sub(now, lead->gang_since) >= c->starve_ns) {
+                lead->gang_owed_until = now + c->starve_run_ns;
+                owed = true;
+        }
+        lead->gang_turn_at = owed ? lead->gang_owed_until : ns_add(lead->gang_since, c->starve_ns);
+        entity_review_by(lead, lead->gang_turn_at);
+        return owed;
+}
+
+static GangVerdict gang_decide(Entity *e, uint64_t now) {
+        const Entity *m;
+        Entity *lead = gang_lead(e);
 
         if (!lead)
                 return GANG_NONE;
         if (lead->grant.verdict == VERDICT_HOLD)
                 return GANG_HOLD;
-        if (gang_is_held(lead) && ns_sub(now, lead->gang_since) >= lead->device->config.starve_ns)
-                return GANG_RUN;
-        CDL_FOREACH2((Entity *) e, m, alike_next)
+        CDL_FOREACH2(e, m, alike_next)
         if (m != lead && is_member(m) && is_outranked(m))
-                return GANG_HOLD;
+                return is_owed(lead, now) ? GANG_RUN : GANG_HOLD;
         return GANG_RUN;
 }
 
@@ -102,11 +118,12 @@ bool gang_drains(Entity *e, uint64_t now) {
 }
 
 void gang_review(Entity *e, uint64_t now) {
-        if (now < e->gang_look_at)
+        if (now < gang_review_at(e))
                 return;
-        e->gang_look_at = NSEC_INFINITY;
-        if (!gang_is_held(e))
-                return;
+        if (now >= e->gang_look_at)
+                e->gang_look_at = NSEC_INFINITY;
+        if (now >= e->gang_turn_at)
+                e->gang_turn_at = NSEC_INFINITY;
         entity_words_changed(e); /* its tail is looked at, too */
         device_touch(e->device);
 }

@@ -11,18 +11,19 @@
  *   - the lead is the ready member whose device has the smallest id; all members get the grant of the lead's policy,
  *   - but are held while, on another member's device, an entity of higher priority runs to which that policy gives
  *     precedence,
- *   - and this exception ends when the gang has been held for as long as the lead's policy lets an entity starve.
+ *   - and this exception ends, for one turn, when the gang has been held for as long as the lead's policy lets an
+ *     entity starve.
  *
  * On each other device, an entity of the same priority may have the turn: the gang then shares the device with it until
  * that turn ends.
  *
  * A gang drains together. A hold at the gate leaves launches in flight, and some of them wait for a launch of another
  * member, which the hold stops. So when launches in flight of a member have not ended after a while, those members of
- * the gang that have none may launch, one at a time, until these have ended: GANG_DRAIN. While a member has a tail
- * (tail.h), or may launch like this, the tails of all have not ended for the policies: the gang is charged for that
- * time, and equals wait. It ends POLICY_TAIL_WAIT after the hold began. No member launches on a device where an entity
- * of a higher priority runs, or whose policy is global. Launches that a driver takes off the device keep nobody
- * waiting.
+ * the gang that have none may launch, one at a time in each queue, until these have ended: GANG_DRAIN. While a member
+ * has a tail (tail.h), or may launch like this, the tails of all have not ended for the policies: the gang is charged
+ * for that time, and equals wait. It ends POLICY_TAIL_WAIT after the hold began. No member launches on a device where
+ * an entity of a higher priority runs, or whose policy is global. Launches that a driver takes off the device keep
+ * nobody waiting.
  *
  * Why no gang waits for ever. A gang's verdict never depends on another gang's verdict, only on grants, and grants
  * never depend on gangs: policies are told of readiness as it is. So there is no circle of gangs that wait for each
@@ -54,8 +55,12 @@ void gang_tail_ended(Entity *e);
  * looked at again when it can be so no longer. */
 bool gang_drains(Entity *e, uint64_t now);
 
-/* Called at Entity.gang_look_at. */
+/* Called at gang_review_at(). */
 void gang_review(Entity *e, uint64_t now);
+
+static inline uint64_t gang_review_at(const Entity *e) {
+        return MIN(e->gang_look_at, e->gang_turn_at);
+}
 
 /* The member's verdict: its gang's, or that of its own grant when the gang has none. */
 Verdict gang_entity_verdict(const Entity *e);

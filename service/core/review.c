@@ -15,9 +15,9 @@
 
 static uint64_t entity_review_at(const Entity *e) {
         uint64_t tail_at = MIN(e->tail_look_at, e->tail_until), held_at = MIN(e->review_at, e->overdue.look_at);
-        uint64_t at = MIN(tail_at, held_at);
+        uint64_t at = MIN(tail_at, held_at), gang_at = gang_review_at(e);
 
-        return MIN(at, e->gang_look_at);
+        return MIN(at, gang_at);
 }
 
 void device_review(Device *d, uint64_t now) {

@@ -11,6 +11,7 @@
 #include "service/core/resolve.h"
 #include "tests/lib/deadline.h"
 #include "tests/unit/arbiter-harness.h"
+#include "tests/unit/own-clock.h"
 
 /* A process with a queue on each of two devices. */
 typedef struct Pair {
@@ -218,6 +219,39 @@ static void test_floor(void **state) {
         manager_free(m);
 }
 
+/* On the device that is not the lead's, a client above the gang never stops, and nothing else happens. The gang gets
+ * the turns that the lead's policy owes to who starves, and no more. */
+static void test_outranked_for_ever(void **state) {
+        Manager *m = manager_make();
+        Pair g = pair_make(m, "/gang", 0, true);
+        Process high = join(m, "/high", 10), other = join(m, "/other", 0);
+        Queue *h = queue(&high, "d2", 0), *o = queue(&other, "d1", 0);
+        uint64_t ran_ns = 0, step = NSEC_PER_MSEC / 10;
+        DeviceSettings s = DEVICE_SETTINGS_NULL;
+
+        configure(m, "StarveUSec", 10000000);
+        assert_int_equal(device_settings_set(&s, device_key_find("StarveUSec"), 20000), 0);
+        assert_int_equal(device_settings_set(&s, device_key_find("StarveRunUSec"), 2000), 0);
+        assert_int_equal(device_configure(g.q[0]->device, &s), 0);
+        begin(o);
+        finish(o);
+        pair_begin(&g);
+        begin(h);
+        assert_true(pair_held(&g));
+        for (unsigned i = 0; i < 2200; i++) {
+                pair_drain(&g);
+                own_clock_pass(step);
+                while (dues_turn(&m->dues, now_ns()) > 0)
+                        arbiter_flush(m);
+                ran_ns += pair_held(&g) ? 0 : step;
+        }
+        assert_in_range(ran_ns, 15 * NSEC_PER_MSEC, 22 * NSEC_PER_MSEC);
+        leave(&high);
+        leave(&other);
+        leave(&g.p);
+        manager_free(m);
+}
+
 /* Gangs with work on both devices. The device of their lead has a place for each, and the other device has one
  * place. */
 static void gangs_make(Manager *m, Pair *g, size_t n) {
@@ -282,6 +316,7 @@ int main(void) {
                         cmocka_unit_test(test_idle_member),
                         cmocka_unit_test(test_two_gangs),
                         cmocka_unit_test(test_floor),
+                        cmocka_unit_test(test_outranked_for_ever),
                         cmocka_unit_test(test_cost),
         };
 
