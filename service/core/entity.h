@@ -69,9 +69,9 @@ struct Entity {
         Share *share;             /* with `policy` */
         uint64_t gang_since;      /* GANG_DRAIN is a part of GANG_HOLD here */
         uint64_t gang_stuck_at;   /* from then on launches in flight are taken for waiting ones */
+        uint64_t gang_look_at;    /* when to look at that again; NSEC_INFINITY: not */
         uint64_t gang_owed_until; /* it is the lead, and runs until then although it is outranked */
         uint64_t gang_turn_at;    /* when that begins or ends; NSEC_INFINITY: not */
-        uint64_t gang_look_at;    /* when to look at that again; NSEC_INFINITY: not */
         PreemptionChoice choice;  /* while it is held: how far the hold reaches */
         bool looks_at_flights;    /* the review only looks for launches in flight */
         bool gate_only;           /* there is nothing to choose: its hold reaches no further than the gate */

@@ -152,6 +152,16 @@ void drain(Queue *q) {
         arbiter_flush(q->manager);
 }
 
+void configure_all(Manager *m, const char *key, uint64_t value) {
+        DeviceSettings s = DEVICE_SETTINGS_NULL;
+        Device *d, *tmp;
+
+        assert_int_equal(device_settings_set(&s, device_key_find(key), value), 0);
+        HASH_ITER(hh, m->devices, d, tmp)
+                assert_int_equal(device_configure(d, &s), 0);
+        arbiter_flush(m);
+}
+
 void set_costs(Queue *q, uint64_t hold_ns, uint64_t release_ns) {
         const PolicyParty party = entity_party(q->entity);
         CostVotes *v = &q->device->votes;

@@ -43,6 +43,8 @@ bool finish_in_turn(Queue *q);
 void expect(Queue *q, uint64_t at);
 /* The held queue's launches in flight end, and its thread waits at the gate with the next one. */
 void drain(Queue *q);
+/* Changes a setting of all devices, as "xschedctl set" does. */
+void configure_all(Manager *m, const char *key, uint64_t value);
 /* Sets the device's costs as the queue's client reports them, whatever was learned of its owner before. */
 void set_costs(Queue *q, uint64_t hold_ns, uint64_t release_ns);
 /* The user's count of `what`. */

@@ -210,22 +210,12 @@ static uint64_t world_run(World *w) {
         return now_ns() - begin;
 }
 
-static void configure(Manager *m, const char *key, uint64_t value) {
-        DeviceSettings s = DEVICE_SETTINGS_NULL;
-        Device *d, *tmp;
-
-        assert_int_equal(device_settings_set(&s, device_key_find(key), value), 0);
-        HASH_ITER(hh, m->devices, d, tmp)
-                assert_int_equal(device_configure(d, &s), 0);
-        arbiter_flush(m);
-}
-
 static uint64_t run(const Program *p, unsigned n_jobs) {
         World w = {.m = manager_make()};
 
         for (unsigned k = 0; k < n_jobs; k++)
                 job_make(&w, k == 0 ? "/a" : "/b", p);
-        configure(w.m, "Threshold", p->threshold);
+        configure_all(w.m, "Threshold", p->threshold);
         uint64_t took = world_run(&w);
         service_step(&w);
         check(w.m);
@@ -298,7 +288,7 @@ static Case case_make_with(int priority, const char *device, const QueueParamete
                 atomic_store(&c.q[1]->page_slot->mean_ns, 100 * NSEC_PER_MSEC);
         }
         c.o = queue(&c.other, device, 0);
-        configure(c.m, "Threshold", 16);
+        configure_all(c.m, "Threshold", 16);
         for (unsigned i = 0; i < RANKS; i++)
                 begin(c.q[i]);
         begin(c.o);

@@ -57,16 +57,6 @@ static void turn(Manager *m) {
         arbiter_flush(m);
 }
 
-static void configure(Manager *m, const char *key, uint64_t value) {
-        DeviceSettings s = DEVICE_SETTINGS_NULL;
-        Device *d, *tmp;
-
-        assert_int_equal(device_settings_set(&s, device_key_find(key), value), 0);
-        HASH_ITER(hh, m->devices, d, tmp)
-                assert_int_equal(device_configure(d, &s), 0);
-        arbiter_flush(m);
-}
-
 /* An entity with precedence on one of the devices, be it the lead's or not, has it on both. */
 static void test_together(void **state) {
         for (unsigned device = 0; device < 2; device++) {
@@ -167,7 +157,7 @@ static void test_two_gangs(void **state) {
         bool a_ran = false, b_ran = false;
         uint64_t end = now_ns() + TEST_DEADLINE_NS;
 
-        configure(m, "TimeSliceUSec", 1000);
+        configure_all(m, "TimeSliceUSec", 1000);
         begin(a.q[0]);
         begin(b.q[1]);
         begin(a.q[1]);
@@ -198,8 +188,8 @@ static void test_floor(void **state) {
         uint64_t end = now_ns() + TEST_DEADLINE_NS;
         unsigned n_runs = 0;
 
-        configure(m, "StarveRunUSec", 1000);
-        configure(m, "StarveUSec", 5000);
+        configure_all(m, "StarveRunUSec", 1000);
+        configure_all(m, "StarveUSec", 5000);
         pair_begin(&g);
         begin(h1);
         begin(h2);
@@ -229,7 +219,7 @@ static void test_outranked_for_ever(void **state) {
         uint64_t ran_ns = 0, step = NSEC_PER_MSEC / 10;
         DeviceSettings s = DEVICE_SETTINGS_NULL;
 
-        configure(m, "StarveUSec", 10000000);
+        configure_all(m, "StarveUSec", 10000000);
         assert_int_equal(device_settings_set(&s, device_key_find("StarveUSec"), 20000), 0);
         assert_int_equal(device_settings_set(&s, device_key_find("StarveRunUSec"), 2000), 0);
         assert_int_equal(device_configure(g.q[0]->device, &s), 0);
